@@ -22,15 +22,15 @@ use crate::core::Core;
 use crate::core::io::Settings;
 use crate::device::Device;
 use crate::docker::{Engine, Machine};
+use crate::engine_health::EngineHealth;
 use crate::identity;
 use crate::ledger::LedgerFile;
 use crate::metrics::Metrics;
-use crate::presence::{self, Claim, Taken};
-use crate::pulse::Pulse;
+use crate::name_claim::{self, Claim, Taken};
 use crate::shell::disk::Disk;
-use crate::shell::ears::{self, Ears};
-use crate::shell::hands::{self, Hands};
-use crate::shell::voice::Voice;
+use crate::shell::executor::{self, Executor};
+use crate::shell::publisher::Publisher;
+use crate::shell::subscriptions::{self, Subscriptions};
 use crate::shell::{INPUTS, Shell};
 
 /// How long a starting agent waits for the engine to say what the machine has. After that it starts with what the
@@ -59,9 +59,9 @@ impl App {
         fabric::systemd::start(&readiness, &shutdown);
 
         let clock = Clock::start();
-        let (pulse, states) = Pulse::new();
+        let (health, states) = EngineHealth::new();
         let host = host(&config, &owner);
-        let engine = Engine::new(config.docker.clone(), host.clone(), config.engine_concurrency, pulse.clone());
+        let engine = Engine::new(config.docker.clone(), host.clone(), config.engine_concurrency, health.clone());
         let engine = Arc::new(engine.with_pool(config.network_pool.clone()));
         let facts = node_facts(&config, &machine(&engine).await);
         info!(%node, cluster = %owner.cluster, memory = facts.memory, cores = facts.cores, engine = %facts.engine_version,
@@ -70,7 +70,7 @@ impl App {
         let me = Presence {
             identity: identity.clone(),
             incarnation: incarnation.clone(),
-            host: presence::host(),
+            host: name_claim::host(),
             address: facts.ip.clone(),
             since: clock.now(),
             settled: false,
@@ -80,18 +80,25 @@ impl App {
         let presence = claim.keep(shutdown.clone());
 
         let (sender, inputs) = mpsc::channel(INPUTS);
-        let voice = Voice::start(bus.clone(), &node, metrics.clone());
-        hands::watch(&engine, pulse.clone(), states, clock.now().as_millis() * 1_000_000, &sender);
-        let ears =
-            Ears { bus, owner, facts: facts.clone(), engine: Arc::clone(&engine), pulse, voice: voice.clone(), clock };
-        ears::listen(ears, &sender).await.context("cannot subscribe")?;
+        let publisher = Publisher::start(bus.clone(), &node, metrics.clone());
+        executor::watch(&engine, health.clone(), states, clock.now().as_millis() * 1_000_000, &sender);
+        let subscriptions = Subscriptions {
+            bus,
+            owner,
+            facts: facts.clone(),
+            engine: Arc::clone(&engine),
+            health,
+            publisher: publisher.clone(),
+            clock,
+        };
+        subscriptions::listen(subscriptions, &sender).await.context("cannot subscribe")?;
 
         let shell = Shell {
             core: Core::new(Settings { identity, incarnation, ..settings(&config, &node, facts) }, ledger),
             clock,
             inputs,
-            hands: Hands::new(engine, host, sender.clone(), metrics.clone()),
-            voice,
+            executor: Executor::new(engine, host, sender.clone(), metrics.clone()),
+            publisher,
             disk: Disk::start(file, sender),
             metrics,
             readiness,

@@ -4,16 +4,16 @@
 //! places in line, so an end that waits for its grace holds nobody up. The surprise: the engine names a missing network,
 //! and an address that cannot be had, only at start.
 
-mod bodies;
 mod calls;
+mod create;
 mod images;
+mod in_progress;
 mod logs;
-mod making;
 mod networks;
-mod pace;
 mod pulls;
-mod underway;
-mod unused;
+mod requests;
+mod stop_slots;
+mod unused_networks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -41,13 +41,13 @@ use tracing::warn;
 use crate::circuit::Sign;
 use crate::container::{Host, Plan, address, seen};
 use crate::core::io::{ContainerSeen, Phase};
+use crate::engine_health::EngineHealth;
 use crate::fault::Error;
 use crate::pool::Pool;
-use crate::pulse::Pulse;
+use in_progress::{InProgress, Work};
 use networks::Networks;
-use pace::{Pace, Place};
 use pulls::Pulls;
-use underway::{Underway, Work};
+use stop_slots::{StopSlot, StopSlots};
 
 /// Inspect and list.
 const READ: Duration = Duration::from_secs(5);
@@ -78,12 +78,12 @@ pub struct Machine {
 pub struct Engine {
     socket: PathBuf,
     host: Host,
-    pulse: Pulse,
+    health: EngineHealth,
     client: Mutex<Option<Docker>>,
     reads: Semaphore,
     changes: Semaphore,
-    ends: Pace,
-    underway: Underway,
+    stops: StopSlots,
+    in_progress: InProgress,
     /// Held while a network is made or removed, so that this agent makes each once.
     networks: tokio::sync::Mutex<Networks>,
     pulls: Pulls,
@@ -96,16 +96,16 @@ pub struct Engine {
 
 impl Engine {
     /// The engine behind `socket`; nothing is asked yet.
-    pub fn new(socket: PathBuf, host: Host, concurrency: usize, pulse: Pulse) -> Self {
+    pub fn new(socket: PathBuf, host: Host, concurrency: usize, health: EngineHealth) -> Self {
         Self {
             socket,
             host,
-            pulse,
+            health,
             client: Mutex::new(None),
             reads: Semaphore::new(READS),
             changes: Semaphore::new(concurrency.max(1)),
-            ends: Pace::default(),
-            underway: Underway::default(),
+            stops: StopSlots::default(),
+            in_progress: InProgress::default(),
             networks: tokio::sync::Mutex::default(),
             pulls: Pulls::default(),
             pool: Pool::default(),
@@ -164,7 +164,7 @@ impl Engine {
 
     /// Whether a step works on the container and will tell what became of it.
     pub fn is_at_work_on(&self, id: &str) -> bool {
-        self.underway.has(id)
+        self.in_progress.has(id)
     }
 
     /// The inspect documents of one group's containers on this node.
@@ -178,7 +178,7 @@ impl Engine {
     /// Gives a container the limits of `plan`, running or not; none when it is gone.
     pub async fn update(&self, id: &str, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
         let _place = self.changes.acquire().await;
-        match self.call(CHANGE, async |docker| docker.update_container(id, bodies::update(plan)).await).await {
+        match self.call(CHANGE, async |docker| docker.update_container(id, requests::update(plan)).await).await {
             Err(error) if error.status() == 404 => Ok(None),
             Err(error) => Err(error),
             Ok(()) => self.look(id).await,
@@ -188,7 +188,7 @@ impl Engine {
     /// Starts a container; none when it is gone.
     pub async fn start(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
         let _place = self.changes.acquire().await;
-        let work = self.underway.begin(id);
+        let work = self.in_progress.begin(id);
         let started = self.start_made(id).await;
         drop(work);
         match started {
@@ -200,15 +200,15 @@ impl Engine {
 
     /// Asks a container to end and kills it after the grace; none when it is gone.
     pub async fn stop(&self, id: &str, grace: Duration) -> Result<Option<ContainerSeen>, Error> {
-        let mut place = self.ends.place().await;
-        let work = self.underway.begin(id);
+        let mut place = self.stops.acquire().await;
+        let work = self.in_progress.begin(id);
         let is_there = self.end(&work, grace, &mut place).await?;
         drop((work, place));
         if is_there { self.look(id).await } else { Ok(None) }
     }
 
     /// Whether the container is still there after its end.
-    async fn end(&self, work: &Work<'_>, grace: Duration, place: &mut Place<'_>) -> Result<bool, Error> {
+    async fn end(&self, work: &Work<'_>, grace: Duration, place: &mut StopSlot<'_>) -> Result<bool, Error> {
         let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::new().t(seconds).build();
         let limit = grace + STOP_SLACK;
@@ -223,8 +223,8 @@ impl Engine {
 
     /// Removes a container, after a stop with grace. It is gone when this returns well.
     pub async fn remove(&self, id: &str, grace: Duration) -> Result<(), Error> {
-        let mut place = self.ends.place().await;
-        let work = self.underway.begin(id);
+        let mut place = self.stops.acquire().await;
+        let work = self.in_progress.begin(id);
         match self.end(&work, grace, &mut place).await {
             Ok(false) => return Ok(()),
             Ok(true) => {}
@@ -267,13 +267,13 @@ impl Engine {
             *since = event.time_nano.or(*since);
             let Some(id) = event.actor.and_then(|actor| actor.id) else { continue };
             if event.action.as_deref() == Some("die") {
-                self.underway.note_death(&id, event.time_nano.unwrap_or(0));
+                self.in_progress.note_death(&id, event.time_nano.unwrap_or(0));
             }
             if changed.send(id).await.is_err() {
                 return Ok(());
             }
         }
-        self.pulse.note(Sign::Unconnected);
+        self.health.note(Sign::Unconnected);
         Err(Error::Unconnected("the event stream ended".to_owned()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::io::{ImageTrouble, StepFailure};
+use crate::core::io::{ActionFailure, ImageTrouble};
 
 /// What registries and the engine say when trying again is no use. Whoever may not pull an image hears the same as
 /// whoever asks for one that does not exist.
@@ -83,7 +83,7 @@ impl Error {
     }
 }
 
-impl From<Error> for StepFailure {
+impl From<Error> for ActionFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::NoImage { trouble, .. } => Self::NoImage { text: error.to_string(), trouble },

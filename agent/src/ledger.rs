@@ -144,7 +144,7 @@ mod tests {
 
     fn ledger(generation: u64) -> Ledger {
         let pod = "a.v1-i1-d0".parse().expect("a pod");
-        let memory = PodMemory { created: true, restarts: 2, halted: [0, 1].into(), ..PodMemory::default() };
+        let memory = PodMemory { created: true, restarts: 2, stopped_by_order: [0, 1].into(), ..PodMemory::default() };
         Ledger {
             order: Order { fence: Fence { term: Term(3), generation }, ..Order::default() }.into(),
             memory: std::sync::Arc::new([(pod, memory)].into()),

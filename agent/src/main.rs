@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use agent::app::App;
 use agent::config::Config;
-use agent::presence::{self, Taken};
+use agent::name_claim::{self, Taken};
 use fabric::shutdown::Shutdown;
 
 #[tokio::main]
@@ -15,7 +15,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     match ended.as_ref().map_err(|error| error.downcast_ref::<Taken>()) {
         Err(Some(taken)) => {
             eprintln!("Error: {taken}");
-            Ok(ExitCode::from(presence::EXIT_CODE))
+            Ok(ExitCode::from(name_claim::EXIT_CODE))
         }
         Ok(()) | Err(None) => ended.map(|()| ExitCode::SUCCESS),
     }

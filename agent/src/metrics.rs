@@ -10,13 +10,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::core::Tally;
-use crate::core::io::{ContainerSeen, Step, StepFailure};
+use crate::core::io::{Action, ActionFailure, ContainerSeen};
 
 /// The agent's figures; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     orders: Family<Verdict, Counter<u64, AtomicU64>>,
-    steps: Family<StepEnd, Counter<u64, AtomicU64>>,
+    actions: Family<ActionEnd, Counter<u64, AtomicU64>>,
     engine: Family<EngineLabel, Gauge>,
     containers: Gauge,
     unsaid: Counter<u64, AtomicU64>,
@@ -27,7 +27,7 @@ struct Verdict {
     verdict: &'static str,
 }
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StepEnd {
+struct ActionEnd {
     step: &'static str,
     result: &'static str,
 }
@@ -42,7 +42,7 @@ impl Metrics {
         let all = Self::default();
         let mut registry = Registry::with_prefix("deployd_agent");
         registry.register("orders", "Orders by what became of them", all.orders.clone());
-        registry.register("steps", "Steps done with the engine, by kind and end", all.steps.clone());
+        registry.register("steps", "Steps done with the engine, by kind and end", all.actions.clone());
         registry.register("engine_state", "1 for the state the engine is in", all.engine.clone());
         registry.register("containers", "Containers of this node", all.containers.clone());
         registry.register("unsaid", "Messages dropped because the bus did not take them", all.unsaid.clone());
@@ -60,31 +60,31 @@ impl Metrics {
     }
 
     /// Counts one step.
-    pub fn stepped(&self, step: &Step, result: &Result<Option<ContainerSeen>, StepFailure>) {
-        let kind = match step {
-            Step::Create { .. } => "create",
-            Step::Replace { .. } => "replace",
-            Step::Update { .. } => "update",
-            Step::ReadEnd { .. } => "read_end",
-            Step::Start { .. } => "start",
-            Step::Stop { .. } => "stop",
-            Step::Remove { .. } => "remove",
+    pub fn action_done(&self, action: &Action, result: &Result<Option<ContainerSeen>, ActionFailure>) {
+        let kind = match action {
+            Action::Create { .. } => "create",
+            Action::Replace { .. } => "replace",
+            Action::Update { .. } => "update",
+            Action::ReadEnd { .. } => "read_end",
+            Action::Start { .. } => "start",
+            Action::Stop { .. } => "stop",
+            Action::Remove { .. } => "remove",
         };
         self.count(kind, result.as_ref().err());
     }
 
     /// Counts one fetch of an image.
-    pub fn fetched(&self, result: &Result<(), StepFailure>) {
+    pub fn fetched(&self, result: &Result<(), ActionFailure>) {
         self.count("fetch", result.as_ref().err());
     }
 
-    fn count(&self, step: &'static str, failure: Option<&StepFailure>) {
+    fn count(&self, action: &'static str, failure: Option<&ActionFailure>) {
         let result = match failure {
             None => "ok",
-            Some(StepFailure::Refused(_) | StepFailure::NoImage { .. }) => "refused",
-            Some(StepFailure::Unreachable(_)) => "unreachable",
+            Some(ActionFailure::Refused(_) | ActionFailure::NoImage { .. }) => "refused",
+            Some(ActionFailure::Unreachable(_)) => "unreachable",
         };
-        self.steps.get_or_create(&StepEnd { step, result }).inc();
+        self.actions.get_or_create(&ActionEnd { step: action, result }).inc();
     }
 
     /// Shows how the engine is.

@@ -1,6 +1,6 @@
-//! Puts the apiserver together and runs it.
+//! Builds the apiserver and runs it.
 //!
-//! On shutdown it first says that it is not ready, lingers until balancers have noticed, lets requests in flight finish, and ends.
+//! Shutdown: report not ready, keep serving while balancers notice (linger), finish the requests in flight, exit.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,30 +16,26 @@ use tokio::net::TcpListener;
 
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
-use crate::gate::Gate;
+use crate::debug_vars::DebugVars;
 use crate::http::{self, Api};
-use crate::listen::{self, Life};
+use crate::listen::{self, Limits};
 use crate::metrics::Metrics;
-use crate::past::Past;
+use crate::pending::Pending;
 use crate::queries::Queries;
-use crate::vars::Vars;
-use crate::waiters::Waiters;
+use crate::read_only::ReadOnlySwitch;
+use crate::streams::Streams;
 
-/// How long requests in flight may take to finish: above every deadline of a request.
+/// Time for requests in flight to finish; longer than every deadline of a request.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Why the apiserver cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bus cannot be used.
     #[error("cannot use the message bus")]
     Bus(#[source] fabric::nats::Error),
-    /// The address cannot be used.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -56,9 +52,9 @@ pub struct App {
     connections_per_peer: usize,
     requests_per_peer: usize,
     bus: Bus,
-    /// Ends the listening on the inbox; raised last, because requests in flight still wait for outcomes.
+    /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
-    /// Ends whoever follows events; raised first, because they would never end by themselves.
+    /// Ends followers of events; triggered first, because a follower never ends by itself.
     leaving: Shutdown,
 }
 
@@ -73,7 +69,7 @@ impl App {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let queries = Queries::new(bus.clone(), metrics.clone(), config.query_deadline, config.inspect_deadline);
-        let waiters = Waiters::new(config.most_waiting, metrics.waiting.clone());
+        let pending = Pending::new(config.most_waiting, metrics.waiting.clone());
         let sender = Sender {
             by: config.name.clone(),
             publish_deadline: config.publish_deadline,
@@ -81,15 +77,15 @@ impl App {
             metrics: metrics.clone(),
         };
         let inbox = Shutdown::new();
-        let commands = Commands::start(bus.clone(), queries.clone(), waiters, sender, inbox.clone());
+        let commands = Commands::start(bus.clone(), queries.clone(), pending, sender, inbox.clone());
         let commands = commands.await.map_err(Error::Bus)?;
         let readiness = Readiness::new();
-        let (gate, vars) = (Gate::new(queries.clone()), Vars::new(Clock::start().now()));
-        let past = Past::new(bus.clone(), config.followers_per_peer);
-        let leaving = past.leaving.clone();
+        let (read_only, debug_vars) = (ReadOnlySwitch::new(queries.clone()), DebugVars::new(Clock::start().now()));
+        let streams = Streams::new(bus.clone(), config.followers_per_peer);
+        let leaving = streams.leaving.clone();
         let linger = config.linger;
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
-        let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics, past });
+        let api = Arc::new(Api { name: config.name, commands, read_only, debug_vars, queries, metrics, streams });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self {
@@ -106,23 +102,22 @@ impl App {
         })
     }
 
-    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Answers requests until `shutdown`, then finishes those in flight.
     pub async fn run(self, shutdown: Shutdown) {
-        tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver listens");
+        tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver started");
         fabric::systemd::start(&self.readiness, &shutdown);
         let (readiness, linger) = (self.readiness.clone(), self.linger);
         let (connections_per_peer, requests_per_peer) = (self.connections_per_peer, self.requests_per_peer);
         let shutting = shutdown.clone();
-        let life =
-            Life { readiness, shutdown: shutting, linger, grace: GRACE, connections_per_peer, requests_per_peer };
+        let limits =
+            Limits { readiness, shutdown: shutting, linger, grace: GRACE, connections_per_peer, requests_per_peer };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
-        listen::serve(self.listener, self.router, life).await;
+        listen::serve(self.listener, self.router, limits).await;
         self.inbox.trigger();
     }
 }
@@ -132,7 +127,7 @@ async fn end_followers(shutdown: Shutdown, leaving: Shutdown) {
     leaving.trigger();
 }
 
-/// Ready while the bus is there and can take commands.
+/// Ready while NATS is connected and can store commands.
 async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
     let mut connected = bus.connected();
     loop {
@@ -140,10 +135,10 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
         if shutdown.is_triggered() {
             return readiness.set(Err("shutting down".to_owned()));
         }
-        let state = async { if up { stream_is_there(&bus).await } else { Err("no connection to NATS".to_owned()) } };
+        let state = async { if up { ensure_commands(&bus).await } else { Err("no connection to NATS".to_owned()) } };
         tokio::select! {
             state = state => readiness.set(state),
-            // Balancers shall hear at once that it leaves, also when the bus takes its time.
+            // A slow bus must not delay "not ready".
             () = shutdown.wait() => continue,
         }
         tokio::select! {
@@ -153,11 +148,11 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
     }
 }
 
-/// Ensured here too, so that commands can be taken before any scheduler ever ran; and after each connect, because the
-/// server may have come back without its data.
-async fn stream_is_there(bus: &Bus) -> Result<(), String> {
+/// Creates the stream of commands if it is missing: before the first scheduler started, and after each connect, because
+/// the server may have lost its data.
+async fn ensure_commands(bus: &Bus) -> Result<(), String> {
     match bus.ensure_stream(&(&COMMANDS).into()).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("commands cannot be stored: {error}")),
+        Err(error) => Err(format!("cannot store commands: {error}")),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fabric::duration;
 
-/// deployd-apiserver: the HTTP API of deployd. Run as many as you like, clients may use any of them.
+/// deployd-apiserver: the HTTP API of deployd. Several may run; clients may use any of them.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "deployd-apiserver", version)]
 pub struct Config {
@@ -21,15 +21,15 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_OUTCOME_DEADLINE", default_value = "5s", value_parser = duration::parse)]
     pub outcome_deadline: Duration,
 
-    /// How long a change waits for the bus to store it; after that its fate is unknown and the client is told so
+    /// How long a change waits for the bus to store it; after that the answer is 503 with an unknown outcome
     #[arg(long, env = "DEPLOYD_PUBLISH_DEADLINE", default_value = "3s", value_parser = duration::parse)]
     pub publish_deadline: Duration,
 
-    /// How long a question waits for the leader before a standby is asked
+    /// How long a query waits for the leader before the apiserver asks a standby
     #[arg(long, env = "DEPLOYD_QUERY_DEADLINE", default_value = "3s", value_parser = duration::parse)]
     pub query_deadline: Duration,
 
-    /// How long nodes may take to describe their containers before the answer is built without them
+    /// How long nodes may take to describe their containers; after that the answer is built without them
     #[arg(long, env = "DEPLOYD_INSPECT_DEADLINE", default_value = "800ms", value_parser = duration::parse)]
     pub inspect_deadline: Duration,
 
@@ -37,8 +37,8 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
     pub most_waiting: usize,
 
-    /// Most connections of one address (IPv6: of one /64 network), of 8192 in all; beyond it the oldest that waits for a request is
-    /// closed for a new one. Clients behind one balancer count as one address
+    /// Most connections of one address (IPv6: of one /64 network), of 8192 in all; beyond it a new connection closes the oldest
+    /// idle one. Clients behind one balancer count as one address
     #[arg(long, env = "DEPLOYD_CONNECTIONS_PER_PEER", default_value_t = 2048, value_parser = at_least_one)]
     pub connections_per_peer: usize,
 
@@ -51,8 +51,8 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_FOLLOWERS_PER_PEER", default_value_t = 32, value_parser = at_least_one)]
     pub followers_per_peer: usize,
 
-    /// How long connections are still taken after SIGTERM, while /readyz already says no and answers ask clients to go elsewhere:
-    /// longer than your balancer needs to notice (deployctl balance looks every second)
+    /// How long connections are still accepted after SIGTERM, while /readyz is 503 and answers carry `Connection: close`:
+    /// longer than your load balancer needs to notice (the HAProxy of the compose stack checks every second)
     #[arg(long, env = "DEPLOYD_LINGER", default_value = "3s", value_parser = duration::parse)]
     pub linger: Duration,
 

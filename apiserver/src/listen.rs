@@ -1,13 +1,11 @@
-//! Accepts connections and serves them until told to stop, and leaves without failing anybody.
+//! Accepts and serves connections; shuts down without failing a request.
 //!
-//! Our own loop because the ready-made one has no deadline for a request's head: a client that opens connections
-//! and says nothing, or says it a byte a minute, could hold every one of them for ever. Nor does it limit what one peer may
-//! use ([`crate::peers`]).
+//! axum's own loop has no deadline for request heads (a silent client could hold a connection forever) and no limits per
+//! peer ([`crate::peers`]).
 //!
-//! Leaving has two parts. While it *lingers* it takes connections as before, because balancers learn only now and then that it is
-//! not ready any more, and every answer says `Connection: close`, so that clients go elsewhere by themselves: an idle connection
-//! that we closed could be the one whose next request is just arriving. Then it *closes*: no more connections, idle ones end,
-//! requests in flight get their grace.
+//! Shutdown has two phases. *Linger*: accept connections as before, because balancers poll readiness only now and then, and
+//! send `Connection: close` with every answer; closing idle connections ourselves could hit one whose next request is
+//! arriving. *Close*: accept no more, end idle connections, give requests in flight their grace.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -33,112 +31,107 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::http::respond::Refused;
-use crate::peers::{self, Busy, Connection, Connections, Place, Places};
+use crate::peers::{self, Busy, Connection, Connections, PeerLimit, Permit};
 
-/// Connections at once. The next one takes the place of one that only waits; when all answer requests it is refused.
+/// Open connections. A further one replaces an idle one, or is refused when none is idle.
 const MOST_CONNECTIONS: u32 = 8192;
-/// Requests that are answered at once, of all peers: one for each connection.
+/// Concurrent requests of all peers: one per connection.
 const MOST_REQUESTS: usize = MOST_CONNECTIONS as usize;
-/// Paths that are answered whatever a peer has in flight: monitors and balancers must not be kept out.
+/// Paths without a limit per peer: health checks and monitors must get through.
 const ADMIN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-/// The answer to a connection beyond the limits, sent before the server closes it.
+/// Sent to a connection beyond the limits before it is closed.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: text/plain\r\n\
     Content-Length: 76\r\n\r\ntoo many connections of this address answer requests; try again in a moment\n";
-/// How long a client may take for the head of a request, and how long a connection may be idle.
+/// Deadline for the head of a request; also the idle timeout of a connection.
 const LONGEST_HEAD: Duration = Duration::from_secs(30);
-/// A connection that is younger may have its first request on the way: it is not idle, even if it has said nothing yet.
-const FIRST_WORDS: Duration = Duration::from_secs(1);
-/// After a failed accept, most often for want of file descriptors.
+/// At shutdown, a connection younger than this is not idle: its first request may be arriving.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// Pause after a failed accept, most often for lack of file descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
-/// What the accepting of connections obeys, and whom it answers.
 #[derive(Debug, Clone)]
-pub struct Life {
-    /// Who may ask whether it lives.
+pub struct Limits {
+    /// Polled by the accept loop, so that a watchdog sees that it is alive.
     pub readiness: Readiness,
-    /// When to leave.
     pub shutdown: Shutdown,
-    /// How long connections are taken after that.
+    /// How long connections are accepted after `shutdown`.
     pub linger: Duration,
-    /// What requests in flight get then to finish.
+    /// Time for requests in flight to finish after that.
     pub grace: Duration,
-    /// Connections of one peer.
     pub connections_per_peer: usize,
-    /// Requests of one peer that are answered at once.
     pub requests_per_peer: usize,
 }
 
-/// The peer that a request comes from, in its extensions.
+/// The client's address, in the extensions of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// Serves `router` until told to stop; then lingers, closes, and gives the requests in flight their grace.
-pub async fn serve(listener: TcpListener, router: Router, life: Life) {
-    let desk = Desk {
-        places: Arc::new(Semaphore::new(MOST_CONNECTIONS as usize)),
-        connections: Connections::new(MOST_CONNECTIONS as usize, life.connections_per_peer),
-        requests: Places::new(MOST_REQUESTS, life.requests_per_peer),
-        router: router.layer(map_response_with_state(life.shutdown.clone(), send_elsewhere)),
+/// Serves `router` until shutdown, then lingers and closes.
+pub async fn serve(listener: TcpListener, router: Router, limits: Limits) {
+    let acceptor = Acceptor {
+        permits: Arc::new(Semaphore::new(MOST_CONNECTIONS as usize)),
+        connections: Connections::new(MOST_CONNECTIONS as usize, limits.connections_per_peer),
+        requests: PeerLimit::new(MOST_REQUESTS, limits.requests_per_peer),
+        router: router.layer(map_response_with_state(limits.shutdown.clone(), close_after_response)),
         closing: Shutdown::new(),
     };
-    while let Some(accepted) = next(&listener, &desk.connections, &life, life.shutdown.wait()).await {
-        desk.take(accepted).await;
+    while let Some(accepted) = next(&listener, &acceptor.connections, &limits, limits.shutdown.wait()).await {
+        acceptor.take(accepted).await;
     }
-    let enough = Instant::now() + life.linger;
-    while let Some(accepted) = next(&listener, &desk.connections, &life, sleep_until(enough)).await {
-        desk.take(accepted).await;
+    let enough = Instant::now() + limits.linger;
+    while let Some(accepted) = next(&listener, &acceptor.connections, &limits, sleep_until(enough)).await {
+        acceptor.take(accepted).await;
     }
     for accepted in queued(listener) {
-        desk.take(accepted).await;
+        acceptor.take(accepted).await;
     }
-    desk.closing.trigger();
-    if timeout(life.grace, desk.places.acquire_many(MOST_CONNECTIONS)).await.is_err() {
-        tracing::warn!("requests still in flight are cut off");
+    acceptor.closing.trigger();
+    if timeout(limits.grace, acceptor.permits.acquire_many(MOST_CONNECTIONS)).await.is_err() {
+        tracing::warn!("shutdown cuts off requests in flight");
     }
 }
 
 type Accepted = (TcpStream, IpAddr);
 
-/// Serves connections.
-struct Desk {
-    places: Arc<Semaphore>,
+struct Acceptor {
+    permits: Arc<Semaphore>,
     connections: Connections,
-    requests: Places,
+    requests: PeerLimit,
     router: Router,
     closing: Shutdown,
 }
 
-impl Desk {
+impl Acceptor {
     /// Serves one connection, or refuses it.
     async fn take(&self, (stream, address): Accepted) {
         let Some(connection) = self.connections.admit(peers::of(address)) else {
-            // A new connection has room for this; if not, its client finds it closed.
+            // Best effort: a new connection has buffer space for it.
             let _ = stream.try_write(REFUSAL);
             return;
         };
-        // Never closed, and whichever was closed for this one is about to give its place back.
-        let Ok(place) = self.places.clone().acquire_owned().await else { return };
+        // The semaphore is never closed; a connection that was closed in favour of this one releases its permit soon.
+        let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
         let (router, requests, closing) = (self.router.clone(), self.requests.clone(), self.closing.clone());
         fabric::tasks::spawn("connection", async move {
-            serve_connection(stream, Arc::new(connection), Answering { router, requests }, closing).await;
-            drop(place);
+            serve_connection(stream, Arc::new(connection), Handler { router, requests }, closing).await;
+            drop(permit);
         });
     }
 }
 
 /// Answers the requests of one connection.
-struct Answering {
+struct Handler {
     router: Router,
-    requests: Places,
+    requests: PeerLimit,
 }
 
-impl Answering {
+impl Handler {
     async fn answer(&self, connection: &Connection, request: hyper::Request<hyper::body::Incoming>) -> Response {
         let busy = connection.begin();
         let is_admin = ADMIN.contains(&request.uri().path());
-        let place = match self.requests.take(connection.peer) {
-            Ok(place) => Some(place),
+        let permit = match self.requests.acquire(connection.peer) {
+            Ok(permit) => Some(permit),
             Err(_) if is_admin => None,
             Err(full) => return Refused::too_many("requests in flight", full).into_response(),
         };
@@ -146,14 +139,14 @@ impl Answering {
         request.extensions_mut().insert(Peer(connection.peer));
         let router = TowerToHyperService::new(self.router.clone());
         let response = router.call(request).await.unwrap_or_else(|never| match never {});
-        response.map(|inner| Body::new(Counted { inner, _held: (busy, place) }))
+        response.map(|inner| Body::new(Counted { inner, _held: (busy, permit) }))
     }
 }
 
-/// A body that counts as a request in flight until it is sent.
+/// A body whose request counts as in flight until the body is sent.
 struct Counted {
     inner: Body,
-    _held: (Busy, Option<Place>),
+    _held: (Busy, Option<Permit>),
 }
 
 impl HttpBody for Counted {
@@ -176,18 +169,18 @@ impl HttpBody for Counted {
     }
 }
 
-/// Whoever asks a server that leaves shall ask another next time.
-async fn send_elsewhere(State(leaving): State<Shutdown>, mut response: Response) -> Response {
+/// During shutdown, makes clients reconnect elsewhere.
+async fn close_after_response(State(leaving): State<Shutdown>, mut response: Response) -> Response {
     if leaving.is_triggered() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// The connections the kernel has taken for us; to close the listener over them would reset them.
+/// Connections in the kernel's accept queue; closing the listener would reset them.
 fn queued(listener: TcpListener) -> Vec<Accepted> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
-    // It does not block, so this ends with the queue. What cannot be used is as lost as it was.
+    // The listener does not block, so this ends with the queue.
     std::iter::from_fn(|| listener.accept().ok())
         .filter_map(|(stream, address)| {
             stream.set_nonblocking(true).ok()?;
@@ -196,11 +189,11 @@ fn queued(listener: TcpListener) -> Vec<Accepted> {
         .collect()
 }
 
-/// The next connection; none when `end` comes.
+/// The next connection; none after `end`.
 async fn next(
     listener: &TcpListener,
     connections: &Connections,
-    life: &Life,
+    limits: &Limits,
     end: impl Future<Output = ()>,
 ) -> Option<Accepted> {
     let accept = async {
@@ -208,7 +201,7 @@ async fn next(
             match listener.accept().await {
                 Ok((stream, address)) => return (stream, address.ip()),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "could not accept a connection");
                     connections.relieve();
                     sleep(AFTER_FAILURE).await;
                 }
@@ -219,21 +212,21 @@ async fn next(
     loop {
         tokio::select! {
             accepted = &mut accept => return Some(accepted),
-            () = life.readiness.asked() => {}
+            () = limits.readiness.asked() => {}
             () = &mut end => return None,
         }
     }
 }
 
-async fn serve_connection(stream: TcpStream, connection: Arc<Connection>, answering: Answering, closing: Shutdown) {
-    let first_words = Instant::now() + FIRST_WORDS;
+async fn serve_connection(stream: TcpStream, connection: Arc<Connection>, handler: Handler, closing: Shutdown) {
+    let first_request = Instant::now() + FIRST_REQUEST;
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let answering = Arc::new(answering);
+    let handler = Arc::new(handler);
     let service = service_fn(|request| {
-        let (answering, connection) = (answering.clone(), connection.clone());
-        async move { Ok::<_, std::convert::Infallible>(answering.answer(&connection, request).await) }
+        let (handler, connection) = (handler.clone(), connection.clone());
+        async move { Ok::<_, std::convert::Infallible>(handler.answer(&connection, request).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -242,15 +235,15 @@ async fn serve_connection(stream: TcpStream, connection: Arc<Connection>, answer
     tokio::pin!(serving);
     let end = async {
         closing.wait().await;
-        sleep_until(first_words).await;
+        sleep_until(first_request).await;
     };
     let result = tokio::select! {
-        // First what has arrived, then the end.
+        // Requests that have arrived come before the shutdown.
         biased;
         result = serving.as_mut() => result,
         () = connection.closed() => {
             if connection.is_busy() {
-                // A request came in that moment: it is answered.
+                // A request arrived at this moment: answer it first.
                 serving.as_mut().graceful_shutdown();
                 serving.await
             } else {

@@ -1,4 +1,4 @@
-//! What the apiserver counts.
+//! Metrics of the apiserver.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -7,18 +7,17 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Which requests.
+/// Labels of the request counter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Request {
     /// Path of the resource, or `other`.
     pub route: &'static str,
     /// Method, or `other`.
     pub method: &'static str,
-    /// HTTP status.
     pub status: u16,
 }
 
-/// Which latencies.
+/// Labels of the latency histogram.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Timed {
     /// Path of the resource, or `other`.
@@ -27,27 +26,24 @@ pub struct Timed {
     pub method: &'static str,
 }
 
-/// The counters; clones share them.
+/// Clones share the counters.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// Requests answered.
     pub requests: Family<Request, Counter>,
     /// Time from the first byte of the request's body to the answer's headers.
     pub latency: Family<Timed, Histogram, fn() -> Histogram>,
-    /// Changes that wait for a decision.
+    /// Commands without an outcome yet.
     pub waiting: Gauge,
-    /// Changes answered as queued.
     pub queued: Counter,
-    /// Answers that came from a standby.
+    /// Answers of a standby.
     pub stale: Counter,
-    /// Questions nobody answered.
+    /// Queries without an answer.
     pub unanswered: Counter,
-    /// Nodes that did not describe their containers in time.
+    /// Nodes that did not answer an inspect request in time.
     pub silent_nodes: Counter,
 }
 
 impl Metrics {
-    /// Counters at zero, shown by `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             requests: Family::default(),
@@ -63,8 +59,8 @@ impl Metrics {
         registry.register("request_seconds", "Time until a request was answered", metrics.latency.clone());
         registry.register("waiting", "Changes that wait for a decision", metrics.waiting.clone());
         registry.register("queued", "Changes answered as queued", metrics.queued.clone());
-        registry.register("stale_answers", "Answers that came from a standby", metrics.stale.clone());
-        registry.register("unanswered", "Questions nobody answered", metrics.unanswered.clone());
+        registry.register("stale_answers", "Answers given by a standby", metrics.stale.clone());
+        registry.register("unanswered", "Queries that no scheduler answered", metrics.unanswered.clone());
         registry.register("silent_nodes", "Nodes that did not answer in time", metrics.silent_nodes.clone());
         metrics
     }

@@ -1,8 +1,8 @@
-//! Limits what one peer may use, so that one client cannot keep the others out.
+//! Limits per peer, so that one client cannot exhaust the server.
 //!
-//! A peer is an IPv4 address, or the first 64 bits of an IPv6 address. A connection that waits for a request, or for the rest of
-//! its head, is the first to go: when a peer has too many connections, or all peers together have, the oldest such connection
-//! is closed in favour of the new one. So half-open requests never keep a client out, not even one behind the same address.
+//! A peer is an IPv4 address, or a /64 network of IPv6. When a peer, or all peers together, have too many connections, a new
+//! connection closes the oldest idle one (waiting for a request or for the rest of its head). So half-open requests never
+//! lock out a client, not even one behind the same address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,38 +23,35 @@ pub fn of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Places of one kind; clones share them.
+/// A limited number of permits, in total and per peer; clones share them.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct PeerLimit {
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most: usize,
     per_peer: usize,
 }
 
-/// Why there is no place.
+/// Which limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// The peer has as many as it may have.
     Peer,
-    /// All peers together have.
+    /// The limit of all peers together.
     All,
 }
 
-/// A place; dropping it gives it back.
+/// Dropping it releases it.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     peer: IpAddr,
 }
 
-impl Places {
-    /// `most` places, at most `per_peer` of them for one peer.
+impl PeerLimit {
     pub fn new(most: usize, per_peer: usize) -> Self {
         Self { taken: Arc::default(), most, per_peer }
     }
 
-    /// Takes a place.
-    pub fn take(&self, peer: IpAddr) -> Result<Place, Full> {
+    pub fn acquire(&self, peer: IpAddr) -> Result<Permit, Full> {
         let mut taken = lock(&self.taken);
         if taken.get(&peer).is_some_and(|own| *own >= self.per_peer) {
             return Err(Full::Peer);
@@ -63,11 +60,11 @@ impl Places {
             return Err(Full::All);
         }
         *taken.entry(peer).or_default() += 1;
-        Ok(Place { taken: self.taken.clone(), peer })
+        Ok(Permit { taken: self.taken.clone(), peer })
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         if let Some(own) = taken.get_mut(&self.peer) {
@@ -79,7 +76,7 @@ impl Drop for Place {
     }
 }
 
-/// All connections; clones share them.
+/// All open connections; clones share them.
 #[derive(Debug, Clone)]
 pub struct Connections {
     open: Arc<Mutex<Open>>,
@@ -92,38 +89,35 @@ struct Open {
     /// Counts up: a lower number is an older connection.
     last: u64,
     count: usize,
-    by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<Line>>>,
+    by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<ConnectionState>>>,
 }
 
-/// What is known of one connection.
 #[derive(Debug, Default)]
-struct Line {
-    /// A request is being answered.
+struct ConnectionState {
+    /// Answering a request.
     is_busy: AtomicBool,
     closed: Shutdown,
 }
 
-/// One connection; dropping it gives its place back.
+/// One connection; dropping it makes room for another.
 #[derive(Debug)]
 pub struct Connection {
     connections: Connections,
-    /// Where it comes from.
     pub peer: IpAddr,
     number: u64,
-    line: Arc<Line>,
+    state: Arc<ConnectionState>,
 }
 
-/// A request is being answered on a connection, until this is dropped.
+/// Marks a connection as busy until dropped.
 #[derive(Debug)]
-pub struct Busy(Arc<Line>);
+pub struct Busy(Arc<ConnectionState>);
 
 impl Connections {
-    /// `most` connections, at most `per_peer` of them for one peer.
     pub fn new(most: usize, per_peer: usize) -> Self {
         Self { open: Arc::default(), most, per_peer }
     }
 
-    /// Takes a connection; one that only waits may be closed for it. None when all that could be closed answer requests.
+    /// Admits a connection, closing an idle one if the limits require it. None when no connection is idle.
     pub fn admit(&self, peer: IpAddr) -> Option<Connection> {
         let mut open = lock(&self.open);
         if open.by_peer.get(&peer).is_some_and(|own| own.len() >= self.per_peer) {
@@ -133,26 +127,26 @@ impl Connections {
         }
         open.last += 1;
         open.count += 1;
-        let (number, line) = (open.last, Arc::new(Line::default()));
-        open.by_peer.entry(peer).or_default().insert(number, line.clone());
-        Some(Connection { connections: self.clone(), peer, number, line })
+        let (number, state) = (open.last, Arc::new(ConnectionState::default()));
+        open.by_peer.entry(peer).or_default().insert(number, state.clone());
+        Some(Connection { connections: self.clone(), peer, number, state })
     }
 
-    /// Closes a connection that only waits, of the peer that has most: the process lacks something that each of them holds.
+    /// Closes an idle connection of the peer with the most connections, to free a file descriptor.
     pub fn relieve(&self) {
-        // Without such a connection nothing can be done.
+        // If no connection is idle, nothing can be done.
         let _ = lock(&self.open).close_one();
     }
 }
 
 impl Open {
-    /// Closes the oldest connection of a peer that waits.
+    /// Closes the oldest idle connection of a peer.
     fn close_oldest(&mut self, peer: IpAddr) -> Option<()> {
         let own = self.by_peer.get(&peer)?;
-        let is_waiting = |line: &Line| !line.is_busy.load(Ordering::Acquire);
-        let number = own.iter().find(|(_, line)| is_waiting(line)).map(|(number, _)| *number)?;
-        if let Some(line) = self.remove(peer, number) {
-            line.closed.trigger();
+        let is_idle = |state: &ConnectionState| !state.is_busy.load(Ordering::Acquire);
+        let number = own.iter().find(|(_, state)| is_idle(state)).map(|(number, _)| *number)?;
+        if let Some(state) = self.remove(peer, number) {
+            state.closed.trigger();
         }
         Some(())
     }
@@ -163,32 +157,31 @@ impl Open {
         peers.into_iter().find_map(|(_, peer)| self.close_oldest(peer))
     }
 
-    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<Line>> {
+    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<ConnectionState>> {
         let own = self.by_peer.get_mut(&peer)?;
-        let line = own.remove(&number)?;
+        let state = own.remove(&number)?;
         self.count -= 1;
         if own.is_empty() {
             self.by_peer.remove(&peer);
         }
-        Some(line)
+        Some(state)
     }
 }
 
 impl Connection {
-    /// A request has arrived: the connection is not closed for another before the answer is sent.
+    /// Call when a request arrives: a busy connection is not closed in favour of another.
     pub fn begin(&self) -> Busy {
-        self.line.is_busy.store(true, Ordering::Release);
-        Busy(self.line.clone())
+        self.state.is_busy.store(true, Ordering::Release);
+        Busy(self.state.clone())
     }
 
-    /// Returns when another connection took its place. One that got a request in that moment answers it first.
+    /// Returns when this connection was closed in favour of another.
     pub async fn closed(&self) {
-        self.line.closed.wait().await;
+        self.state.closed.wait().await;
     }
 
-    /// Whether a request is being answered.
     pub fn is_busy(&self) -> bool {
-        self.line.is_busy.load(Ordering::Acquire)
+        self.state.is_busy.load(Ordering::Acquire)
     }
 }
 
@@ -204,7 +197,7 @@ impl Drop for Busy {
     }
 }
 
-/// No code panics while it holds one of these locks; if it did, the numbers would still be right.
+/// No code panics while it holds one of these locks, so a poisoned value is still consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -224,48 +217,48 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_with_too_many_connections_loses_its_oldest_that_waits() {
+    fn a_peer_with_too_many_connections_loses_its_oldest_idle_one() {
         let connections = Connections::new(100, 3);
         let mine: Vec<Connection> = (0..3).filter_map(|_| connections.admit(peer(1))).collect();
-        let other = connections.admit(peer(2)).expect("a place");
+        let other = connections.admit(peer(2)).expect("admitted");
         let _request = mine[0].begin();
-        let fourth = connections.admit(peer(1)).expect("a place");
+        let fourth = connections.admit(peer(1)).expect("admitted");
         let closed: Vec<bool> = mine.iter().chain([&other, &fourth]).map(is_closed).collect();
         assert_eq!(closed, [false, true, false, false, false]);
     }
 
     #[test]
-    fn requests_that_are_answered_are_not_closed_and_another_connection_is_refused() {
+    fn busy_connections_are_not_closed_and_a_further_connection_is_refused() {
         let connections = Connections::new(100, 2);
         let mine: Vec<Connection> = (0..2).filter_map(|_| connections.admit(peer(1))).collect();
         let busy: Vec<Busy> = mine.iter().map(Connection::begin).collect();
         assert!(connections.admit(peer(1)).is_none());
-        assert!(connections.admit(peer(2)).is_some(), "other peers have places of their own");
+        assert!(connections.admit(peer(2)).is_some(), "other peers have their own limit");
         drop(busy);
         assert!(connections.admit(peer(1)).is_some());
     }
 
     #[test]
-    fn when_all_places_are_taken_the_peer_with_most_connections_gives_one_back() {
+    fn at_the_total_limit_the_peer_with_the_most_connections_loses_one() {
         let connections = Connections::new(4, 3);
         let many: Vec<Connection> = (0..3).filter_map(|_| connections.admit(peer(1))).collect();
-        let few = connections.admit(peer(2)).expect("a place");
-        let new = connections.admit(peer(3)).expect("a place");
+        let few = connections.admit(peer(2)).expect("admitted");
+        let new = connections.admit(peer(3)).expect("admitted");
         let closed: Vec<bool> = many.iter().chain([&few, &new]).map(is_closed).collect();
         assert_eq!(closed, [true, false, false, false, false]);
         drop((many, few, new));
-        assert_eq!(lock(&connections.open).count, 0, "every place comes back once");
+        assert_eq!(lock(&connections.open).count, 0, "every connection is released once");
     }
 
     #[test]
-    fn places_are_limited_for_a_peer_and_for_all() {
-        let places = Places::new(3, 2);
-        let mut taken: Vec<Place> = (0..2).filter_map(|_| places.take(peer(1)).ok()).collect();
-        assert_eq!(places.take(peer(1)).unwrap_err(), Full::Peer);
-        taken.extend(places.take(peer(2)));
-        assert_eq!(places.take(peer(3)).unwrap_err(), Full::All);
+    fn permits_are_limited_per_peer_and_in_total() {
+        let limit = PeerLimit::new(3, 2);
+        let mut taken: Vec<Permit> = (0..2).filter_map(|_| limit.acquire(peer(1)).ok()).collect();
+        assert_eq!(limit.acquire(peer(1)).unwrap_err(), Full::Peer);
+        taken.extend(limit.acquire(peer(2)));
+        assert_eq!(limit.acquire(peer(3)).unwrap_err(), Full::All);
         drop(taken);
-        assert!(places.take(peer(1)).is_ok() && lock(&places.taken).is_empty());
+        assert!(limit.acquire(peer(1)).is_ok() && lock(&limit.taken).is_empty());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Asks the schedulers and the agents.
+//! Queries schedulers and agents.
 //!
-//! The leader first, again and again until the deadline, because a leader may just be changing; then any standby,
-//! whose answer is marked as one that may be behind. Agents get one try: an answer without them is still an answer.
+//! Retries the leader until the deadline, because of failovers; then asks a standby, whose answer is marked as stale. Each
+//! agent gets one try: the answer can be built without it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,56 +22,51 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::metrics::Metrics;
 use crate::view::Inspected;
 
-/// One try with the leader: it answers from memory, so a second means that it is gone or not yet there.
+/// Deadline of one try. The leader answers from memory, so silence for a second means there is no leader.
 const ONE_TRY: Duration = Duration::from_secs(1);
-/// One try for a question that many requests wait for.
-const GLANCE: Duration = Duration::from_millis(500);
-/// Between two tries when nobody even listens.
+/// Deadline for the switches, which many requests wait for.
+const SWITCHES_TRY: Duration = Duration::from_millis(500);
+/// Pause between tries.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
-/// Nodes asked at once.
+/// Concurrent inspect requests.
 const NODES_AT_ONCE: usize = 256;
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bus is away.
     #[error("the message bus cannot be reached")]
     Disconnected,
-    /// No leader and no standby answered.
     #[error("no scheduler answered: {0}")]
     Unanswered(#[source] RequestError),
-    /// A scheduler answered something else than what was asked.
-    #[error("a scheduler answered another question")]
+    #[error("a scheduler sent the answer to another query")]
     Mismatch,
 }
 
-/// Asks questions; clones share the bus.
+/// Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Queries {
     bus: Bus,
     metrics: Metrics,
     deadline: Duration,
     inspect_deadline: Duration,
-    /// What the engine was last told to be doing.
+    /// Last known value of the scheduling switch.
     running: Arc<AtomicBool>,
 }
 
-/// The engine's switches, as somebody told them just now.
+/// The cluster's switches.
 #[derive(Debug, Clone, Copy)]
-pub struct EngineTold {
-    /// The switches.
+pub struct EngineSwitches {
     pub engine: EngineRecord,
-    /// A standby told them.
+    /// Answered by a standby.
     pub stale: bool,
 }
 
 impl Queries {
-    /// Asks over `bus`: `deadline` is for the leader, `inspect_deadline` for all nodes of one group together.
+    /// `deadline` is for the leader, `inspect_deadline` for all nodes of one group together.
     pub fn new(bus: Bus, metrics: Metrics, deadline: Duration, inspect_deadline: Duration) -> Self {
         Self { bus, metrics, deadline, inspect_deadline, running: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// The answer to `query` by the leader, or else by a standby.
+    /// Asks the leader, then a standby.
     pub async fn ask(&self, query: &Query) -> Result<Reply, Error> {
         let until = Instant::now() + self.deadline;
         while Instant::now() < until {
@@ -81,9 +76,9 @@ impl Queries {
             match self.bus.request(subjects::QUERY_LEADER, query, ONE_TRY).await {
                 Ok(reply) => return Ok(self.counted(reply)),
                 Err(RequestError::Disconnected) => return Err(Error::Disconnected),
-                Err(error) => tracing::debug!(%error, "the leader does not answer"),
+                Err(error) => tracing::debug!(%error, "no answer from the leader"),
             }
-            // Not a wait for something to happen: only so that a missing leader is not asked in a tight loop.
+            // Avoids a tight loop when no leader is subscribed.
             sleep(BETWEEN_TRIES.min(until.saturating_duration_since(Instant::now()))).await;
         }
         match self.bus.request(subjects::QUERY_STANDBY, query, ONE_TRY).await {
@@ -95,8 +90,8 @@ impl Queries {
         }
     }
 
-    /// What a spec would do. A plan is costly, so only the leader is asked, and only once: it computes nothing for a client
-    /// that does not wait any longer.
+    /// Previews a spec. A plan is expensive, so only the leader is asked, once, with the deadline: it computes nothing for a
+    /// client that has given up.
     pub async fn plan(&self, spec: Box<PodGroupSpec>) -> Result<Reply, Error> {
         let within_millis = Some(u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX));
         let query = Query::Plan { spec, within_millis };
@@ -109,47 +104,47 @@ impl Queries {
         })
     }
 
-    /// The engine's switches, if anybody tells them at once: the leader, or else a standby, one short try each.
-    pub async fn engine(&self) -> Option<EngineTold> {
+    /// The cluster's switches: one short try with the leader, then with a standby.
+    pub async fn engine(&self) -> Option<EngineSwitches> {
         for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
             if !*self.bus.connected().borrow() {
                 return None;
             }
-            match self.bus.request(subject, &Query::Engine, GLANCE).await {
+            match self.bus.request(subject, &Query::Engine, SWITCHES_TRY).await {
                 Ok(Reply { stale, answer: Answer::Engine(engine), .. }) => {
                     self.running.store(engine.running, Ordering::Relaxed);
-                    return Some(EngineTold { engine, stale });
+                    return Some(EngineSwitches { engine, stale });
                 }
-                Ok(_) => tracing::warn!("a scheduler answered another question"),
-                Err(error) => tracing::debug!(%error, subject, "the engine's switches are not told"),
+                Ok(_) => tracing::warn!("a scheduler sent the answer to another query"),
+                Err(error) => tracing::debug!(%error, subject, "no answer about the switches"),
             }
         }
         None
     }
 
-    /// Whether the engine was running when last asked; true before anybody answered.
+    /// Last known value of the scheduling switch; true before the first answer.
     pub fn last_running(&self) -> bool {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// What became of a command, if the leader can tell within one try.
+    /// The outcome of a command, if the leader knows it; one try.
     pub async fn outcome(&self, id: &CommandId) -> Option<Outcome> {
         let query = Query::Operation { id: id.clone() };
         match self.bus.request(subjects::QUERY_LEADER, &query, ONE_TRY).await {
             Ok(Reply { answer: Answer::Operation(outcome), .. }) => outcome,
             Ok(_) => None,
             Err(error) => {
-                tracing::debug!(%error, %id, "outcome not known");
+                tracing::debug!(%error, %id, "no answer about the outcome");
                 None
             }
         }
     }
 
-    /// The engines' own view of pods, by node, as far as the nodes answer in time.
-    pub async fn inspect(&self, questions: BTreeMap<NodeName, Vec<PodId>>) -> Inspected {
+    /// Docker's view of pods, from the nodes that answer in time.
+    pub async fn inspect(&self, pods_by_node: BTreeMap<NodeName, Vec<PodId>>) -> Inspected {
         let until = Instant::now() + self.inspect_deadline;
-        let asked = questions.len();
-        let mut answers = futures_util::stream::iter(questions)
+        let asked = pods_by_node.len();
+        let mut answers = futures_util::stream::iter(pods_by_node)
             .map(|(node, pods)| self.inspect_node(node, pods))
             .buffer_unordered(NODES_AT_ONCE);
         let (mut inspected, mut answered) = (Inspected::new(), 0);
@@ -168,7 +163,7 @@ impl Queries {
         match self.bus.request(&subject, &InspectRequest { pods }, self.inspect_deadline).await {
             Ok(reply) => Some(reply),
             Err(error) => {
-                tracing::debug!(%node, %error, "node does not describe its containers");
+                tracing::debug!(%node, %error, "no answer to an inspect request");
                 None
             }
         }

@@ -1,7 +1,7 @@
-//! Turns what the scheduler and the agents know into the bodies deployd's clients read. Pure.
+//! Converts answers of the scheduler and the agents to the bodies of the original API. Pure.
 //!
-//! Clients index without asking, so every field is there: each instance has at least one container, and where no
-//! node told the engine's own view it is built from the compact facts and the spec.
+//! Clients index without checks, so every field is present: each instance has at least one container, and when a node does
+//! not answer, [`synthetic_inspect`] builds Docker's view from the report and the spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,30 +18,30 @@ use contract::report::{ContainerFacts, EngineState};
 use contract::spec::{PodSpec, PrevState};
 use contract::time::Timestamp;
 
-use crate::detail;
+use crate::synthetic_inspect;
 
 mod depends;
 pub use depends::dependency;
 
-/// The engines' own views, by pod; containers in index order.
+/// Docker's inspect documents, by pod; containers in index order.
 pub type Inspected = BTreeMap<PodId, Vec<ContainerDetail>>;
 
-/// Which pods to ask each node about.
-pub fn questions<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTreeMap<NodeName, Vec<PodId>> {
-    let mut questions: BTreeMap<NodeName, Vec<PodId>> = BTreeMap::new();
+/// The pods to inspect, by node.
+pub fn inspect_requests<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTreeMap<NodeName, Vec<PodId>> {
+    let mut requests: BTreeMap<NodeName, Vec<PodId>> = BTreeMap::new();
     for pod in pods {
         if let Some(node) = &pod.node {
-            questions.entry(node.clone()).or_default().push(pod.id.clone());
+            requests.entry(node.clone()).or_default().push(pod.id.clone());
         }
     }
-    questions
+    requests
 }
 
 /// The body of `GET /api/podgroups`.
 pub fn pod_group(view: GroupView, mut inspected: Inspected) -> api::PodGroupWithSpec {
     let known: BTreeMap<u32, PodView> = view.pods.into_iter().map(|pod| (pod.id.instance, pod)).collect();
     let last = known.keys().next_back().copied().unwrap_or(0);
-    // Clients take Pods[k-1] for instance k, so an instance nobody knows still has its place.
+    // Clients take Pods[k-1] for instance k, so an unknown instance gets an empty entry.
     let pods = (1..=last).map(|instance| match known.get(&instance) {
         Some(pod) => one_pod(&view.spec.pod, pod, inspected.remove(&pod.id).unwrap_or_default()),
         None => api::Pod { instance_no: instance, containers: vec![api::Container::default()], ..Default::default() },
@@ -59,7 +59,7 @@ pub fn pod_group(view: GroupView, mut inspected: Inspected) -> api::PodGroupWith
     }
 }
 
-/// Where it was last known to be: its place, and its addresses also while it is down.
+/// Its last known node and addresses, also while it is down.
 fn prev_state(pod: &api::Pod, known: Option<&PodView>) -> PrevState {
     let remembered = |index: usize| known?.addresses.get(index).cloned();
     let address = |(index, container): (usize, &api::Container)| match container.container_ip.as_str() {
@@ -72,7 +72,6 @@ fn prev_state(pod: &api::Pod, known: Option<&PodView>) -> PrevState {
     }
 }
 
-/// A pod made from `spec`.
 fn one_pod(spec: &PodSpec, pod: &PodView, inspected: Vec<ContainerDetail>) -> api::Pod {
     let facts = &pod.facts;
     let count = spec.containers.len().max(facts.containers.len()).max(1);
@@ -99,15 +98,15 @@ fn one_container(spec: &PodSpec, pod: &PodView, index: usize, inspected: Option<
     let facts = pod.facts.containers.get(index).filter(|facts| !facts.id.is_empty());
     let inspected = inspected.filter(|detail| !detail.id.is_empty());
     if facts.is_none() && inspected.is_none() {
-        // Nothing was created yet.
+        // No container was created yet.
         return placed;
     }
     let network = spec.network_name();
-    let seen = inspected.as_ref().map(|detail| detail::facts(detail, network)).unwrap_or_default();
+    let seen = inspected.as_ref().map(|detail| synthetic_inspect::facts(detail, network)).unwrap_or_default();
     let facts = facts.unwrap_or(&seen);
     let expose = spec.containers.get(index).map_or(0, |container| container.expose);
-    let mut runtime = inspected.unwrap_or_else(|| detail::from_facts(spec, pod, index, facts));
-    detail::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
+    let mut runtime = inspected.unwrap_or_else(|| synthetic_inspect::from_facts(spec, pod, index, facts));
+    synthetic_inspect::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
     api::Container {
         id: facts.id.clone(),
         runtime,
@@ -119,13 +118,13 @@ fn one_container(spec: &PodSpec, pod: &PodView, index: usize, inspected: Option<
     }
 }
 
-/// The reported address, or the inspected one when the report came before the address was given.
+/// The reported address, or the inspected one when the report is older than the address.
 fn first_of(reported: &str, facts: &ContainerFacts, seen: &ContainerFacts) -> String {
     let same = facts.id == seen.id;
     if reported.is_empty() && same { seen.ip.clone() } else { reported.to_owned() }
 }
 
-/// One page of groups; `limit` lines or more mean there may be another.
+/// One page of groups. A full page (`limit` lines) has a `next`.
 pub fn group_list(lines: Vec<GroupLine>, limit: usize) -> api::PodGroupList {
     let next = match lines.last() {
         Some(last) if lines.len() >= limit => last.name.to_string(),
@@ -206,7 +205,7 @@ pub fn node_status(page: NodePage) -> NodeStatus {
     }
 }
 
-/// The callbacks, each once, in order.
+/// The callbacks, sorted, without duplicates.
 pub fn callbacks(urls: Vec<String>) -> Vec<String> {
     urls.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -220,7 +219,7 @@ pub fn operation(outcome: &Outcome) -> api::OperationStatus {
     api::OperationStatus { operation: outcome.id.to_string(), state: state.to_owned(), message, decided_at: outcome.at }
 }
 
-/// The body of `GET /api/cluster`, as the apiserver `apiserver` tells it.
+/// The body of `GET /api/cluster`.
 pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
     api::ClusterStatus {
         apiserver: apiserver.to_owned(),

@@ -15,27 +15,23 @@ use prometheus_client::registry::Registry;
 
 use crate::callbacks::Callbacks;
 use crate::config::Config;
-use crate::desk::Desk;
-use crate::lane::Tools;
 use crate::metrics::Metrics;
 use crate::post::Poster;
+use crate::queue::Tools;
+use crate::router::Router;
 
-/// No limit: notices that wait for their next attempt count as pending, so any limit would let one dead callback with
-/// many notices hold up all others. The stream's size bounds it.
+/// No limit: notices that wait for a retry count as pending, so with a limit one dead callback with many notices would
+/// block all others. The size of the stream bounds them.
 const MAX_ACK_PENDING: i64 = -1;
 
 /// Why the notifier cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bus cannot be used.
     #[error("cannot use the message bus")]
     Bus(#[source] fabric::nats::Error),
-    /// The admin address cannot be used.
     #[error("cannot serve on {address}")]
     Listen {
-        /// Which.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -64,7 +60,7 @@ impl App {
             bus,
             poster: Poster::new(config.timeout),
             schedule: Schedule::new(config.retry_delays.clone()),
-            // Three chances to be heard before the bus gives the job to another.
+            // Two of three progress messages may get lost before the bus redelivers the job.
             progress_every: (config.ack_wait / 3).max(Duration::from_millis(10)),
             metrics: Metrics::register(&mut registry),
             clock: Clock::start(),
@@ -82,30 +78,30 @@ impl App {
         );
         fabric::systemd::start(&readiness, &shutdown);
         fabric::tasks::spawn("readiness", follow(tools.bus.clone(), readiness.clone(), shutdown.clone()));
-        // The lanes' own flag, raised once nothing is taken any more: what they put back before would come to this process again.
+        // Triggered after the consumer is closed: jobs that the queues return earlier would come back to this process.
         let leaving = Shutdown::new();
         let bus = tools.bus.clone();
-        let mut desk = Desk::new(tools, leaving.clone());
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), "notifier takes notices");
+        let mut router = Router::new(tools, leaving.clone());
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "notifier started");
         let failed = loop {
             tokio::select! {
-                // Shutdown first: a job taken after it would only have to be put back.
+                // Shutdown first: a job taken after it would have to be returned.
                 biased;
                 () = shutdown.wait() => break None,
                 () = readiness.asked() => {}
                 ended = &mut serving => break ended.ok().and_then(Result::err),
-                job = consumer.next() => desk.take(job).await,
+                job = consumer.next() => router.take(job).await,
             }
         };
         shutdown.trigger();
         let fetched = consumer.close().await;
         leaving.trigger();
         for job in &fetched {
-            desk.put_back(job).await;
+            router.put_back(job).await;
         }
-        desk.close().await;
+        router.close().await;
         if let Err(error) = bus.flush().await {
-            tracing::warn!(%error, "notices that were put back may come late to others");
+            tracing::warn!(%error, "could not flush; other notifiers get the returned notices late");
         }
         match failed {
             Some(source) => Err(Error::Listen { address: config.listen, source }),
@@ -114,7 +110,7 @@ impl App {
     }
 }
 
-/// Ready while the bus is there and has the streams.
+/// Ready while NATS is connected and has the streams.
 async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
     let mut connected = bus.connected();
     loop {
@@ -122,9 +118,9 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
         if shutdown.is_triggered() {
             return readiness.set(Err("shutting down".to_owned()));
         }
-        // Looked at after each connect: the server may have come back without its data.
+        // Checked after each connect: the server may have lost its data.
         readiness.set(match up {
-            true => ensure_streams(&bus).await.map_err(|error| format!("the streams are not there: {error}")),
+            true => ensure_streams(&bus).await.map_err(|error| format!("the streams are missing: {error}")),
             false => Err("no connection to NATS".to_owned()),
         });
         tokio::select! {

@@ -1,7 +1,7 @@
-//! Knows which callbacks are registered, by asking the leader.
+//! Caches which callbacks are registered; the leader knows.
 //!
-//! A notice may wait for its next attempt for hours, and its callback may be removed meanwhile. Only an answer of the leader
-//! that does not name the callback drops a notice; without an answer the notice is posted.
+//! A notice may wait hours for its next attempt, and a user may remove its callback meanwhile. The notifier drops a notice
+//! only when the leader answers and does not name the callback; without an answer it posts the notice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,12 +12,11 @@ use fabric::nats::Bus;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// An answer, or that there is none, is good for this long: one question for many notices.
+/// Cache lifetime, also of a missing answer: one query serves many notices.
 const FRESH: Duration = Duration::from_secs(5);
-/// The leader answers from memory; without an answer in this time there is no leader.
+/// The leader answers from memory; silence for this long means there is no leader.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// The registered callbacks.
 #[derive(Debug)]
 pub struct Callbacks {
     bus: Bus,
@@ -32,12 +31,11 @@ struct Known {
 }
 
 impl Callbacks {
-    /// Asks over `bus`.
     pub fn new(bus: Bus) -> Self {
         Self { bus, known: Mutex::default() }
     }
 
-    /// False only when the leader says that there is no such callback.
+    /// False only when the leader answered and does not know the callback.
     pub async fn may_have(&self, callback: &str) -> bool {
         let mut known = self.known.lock().await;
         let is_fresh = known.asked_at.is_some_and(|at| at.elapsed() < FRESH);
@@ -53,7 +51,7 @@ impl Callbacks {
             Ok(Reply { stale: false, answer: Answer::Callbacks(urls), .. }) => Some(urls.into_iter().collect()),
             Ok(_) => None,
             Err(error) => {
-                tracing::debug!(%error, "the leader does not name the callbacks");
+                tracing::debug!(%error, "could not query the callbacks");
                 None
             }
         }

@@ -1,12 +1,12 @@
-//! The notifier: carries notices from the bus to the callback URLs.
+//! The notifier: posts notices from the bus to callback URLs.
 //!
-//! Any number may run; they share one durable consumer. Nothing is kept here: what must be tried again goes back to
-//! the bus with a delay, so a notifier that dies loses nothing.
+//! Several may run; they share one durable consumer. A notifier keeps no state: a notice to retry goes back to the bus with
+//! a delay, so a crash loses nothing.
 
 pub mod app;
 pub mod callbacks;
 pub mod config;
-pub mod desk;
-pub mod lane;
 pub mod metrics;
 pub mod post;
+pub mod queue;
+pub mod router;

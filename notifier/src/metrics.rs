@@ -7,18 +7,14 @@ use prometheus_client::registry::Registry;
 /// The counters; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    /// Notices a callback took.
     pub delivered: Counter,
-    /// Attempts that failed.
     pub failed: Counter,
-    /// Notices given up.
+    /// Notices moved to the dead letters.
     pub dead: Counter,
-    /// Notices put back because their lane was full.
+    /// Notices returned to the bus because their queue was full.
     pub put_back: Counter,
-    /// Notices dropped because their callback is not registered any more.
     pub unregistered: Counter,
-    /// Callbacks being served.
-    pub lanes: Gauge,
+    pub queues: Gauge,
 }
 
 impl Metrics {
@@ -26,13 +22,17 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let registry = registry.sub_registry_with_prefix("deployd_notifier");
-        registry.register("delivered", "Notices a callback took", metrics.delivered.clone());
+        registry.register("delivered", "Notices accepted by a callback", metrics.delivered.clone());
         registry.register("failed", "Attempts that failed", metrics.failed.clone());
-        registry.register("dead", "Notices given up", metrics.dead.clone());
-        registry.register("put_back", "Notices put back because their lane was full", metrics.put_back.clone());
-        let help = "Notices dropped because their callback is not registered any more";
+        registry.register("dead", "Notices moved to the dead letters", metrics.dead.clone());
+        registry.register(
+            "put_back",
+            "Notices returned to the bus because the queue of their callback was full",
+            metrics.put_back.clone(),
+        );
+        let help = "Notices dropped because their callback is not registered";
         registry.register("unregistered", help, metrics.unregistered.clone());
-        registry.register("lanes", "Callbacks being served", metrics.lanes.clone());
+        registry.register("lanes", "Open queues, one per callback", metrics.queues.clone());
         metrics
     }
 }

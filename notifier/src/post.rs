@@ -7,19 +7,18 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response};
 use url::Url;
 
-/// Most of a refusal's body that is kept for the reason.
+/// Bytes of an error response kept in the reason.
 const LONGEST_REASON: usize = 256;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempt {
-    /// The callback has it.
     Delivered,
-    /// It has not, this time.
+    /// To be retried.
     Failed(String),
-    /// It never will: there is nowhere to post to.
-    Hopeless(String),
-    /// It was not tried: the callback is not registered any more.
+    /// Retrying cannot help, for example the URL is invalid.
+    Permanent(String),
+    /// Not attempted: the callback is no longer registered.
     Unregistered,
 }
 
@@ -30,20 +29,20 @@ pub struct Poster {
 }
 
 impl Poster {
-    /// Gives each attempt `timeout`. Redirects are not followed: the client is fabric's.
+    /// Each attempt has `timeout`. The client does not follow redirects.
     pub fn new(timeout: Duration) -> Self {
         Self { client: fabric::http::client(timeout) }
     }
 
-    /// One attempt.
+    /// Makes one attempt.
     pub async fn post(&self, notice: &Notice) -> Attempt {
         let url = match target(&notice.callback) {
             Ok(url) => url,
-            Err(reason) => return Attempt::Hopeless(reason),
+            Err(reason) => return Attempt::Permanent(reason),
         };
         let body = match serde_json::to_vec(&notice.body) {
             Ok(body) => body,
-            Err(error) => return Attempt::Hopeless(format!("cannot be encoded: {error}")),
+            Err(error) => return Attempt::Permanent(format!("cannot be encoded: {error}")),
         };
         let request = self.client.post(url).header(CONTENT_TYPE, "application/json").body(body);
         match request.send().await {
@@ -62,7 +61,7 @@ fn target(callback: &str) -> Result<Url, String> {
     }
 }
 
-/// The status and the beginning of the body; the rest is never read.
+/// Status and start of the body; the rest is not read.
 async fn refusal(mut response: Response) -> String {
     let status = response.status();
     match response.chunk().await {
@@ -74,7 +73,7 @@ async fn refusal(mut response: Response) -> String {
     }
 }
 
-/// An error with its causes; reqwest keeps the interesting one at the bottom.
+/// An error with its causes; reqwest puts the useful one last.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_is_posted_to() {
+    fn only_http_and_https_urls_are_accepted() {
         assert!(target("http://a/b").is_ok());
         assert!(target("https://a/b").is_ok());
         for bad in ["", "/x", "ftp://a", "file:///etc/passwd", "unix:/run/docker.sock"] {

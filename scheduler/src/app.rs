@@ -1,4 +1,4 @@
-//! Puts a scheduler together and runs it.
+//! Connects a scheduler to NATS and etcd and runs it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,29 +16,23 @@ use prometheus_client::registry::Registry;
 use crate::config::Config;
 use crate::core::Core;
 use crate::metrics::Metrics;
-use crate::shell::{self, Hands, Shell};
+use crate::shell::{self, Context, Shell};
 
-/// How long an ending scheduler waits for etcd to take its lease back.
-const HAND_OVER: Duration = Duration::from_secs(2);
+/// How long a stopping scheduler waits for etcd to revoke its lease.
+const REVOKE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a scheduler cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bus.
     #[error("cannot use NATS")]
     Bus(#[source] fabric::nats::Error),
-    /// The store.
     #[error("cannot use etcd")]
     Store(#[source] fabric::etcd::Error),
-    /// What is stored is not for us.
     #[error(transparent)]
     Schema(#[from] shell::schema::Error),
-    /// The admin address.
     #[error("cannot listen on {address}; is another process there? Choose one with --listen")]
     Listen {
-        /// Which.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -53,11 +47,11 @@ pub struct App {
 }
 
 impl App {
-    /// Connects to NATS and etcd, ensures the streams, checks the schema.
+    /// Connects to NATS and etcd, creates missing streams and checks the schema.
     pub async fn build(config: Config) -> Result<Self, Error> {
         let name = config.name();
         let version = env!("CARGO_PKG_VERSION");
-        tracing::info!(version, %name, "deployd-scheduler starts");
+        tracing::info!(version, %name, "starting deployd-scheduler");
         let (bus, store) = tokio::join!(Bus::connect(&config.nats, &name), Store::connect(&config.etcd));
         let (bus, store) = (bus.map_err(Error::Bus)?, store.map_err(Error::Store)?);
         shell::streams::ensure_all(&bus).await.map_err(Error::Bus)?;
@@ -65,7 +59,7 @@ impl App {
         Ok(Self { config, bus, store })
     }
 
-    /// Runs until shutdown. The lease is given back at the end, so that another leads at once.
+    /// Runs until shutdown, then revokes its lease, so that another scheduler leads immediately.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { config, bus, store } = self;
         let metrics = Metrics::default();
@@ -79,15 +73,15 @@ impl App {
 
         let settings = config.election_settings();
         let election = Election::start(store.clone(), keys::LEADER, &config.name(), settings, shutdown.clone());
-        let hands = Hands { name: config.name(), bus, store, clock: Clock::start(), metrics };
-        let shell = Shell::start(Core::new(config.core_settings()), hands, &election, readiness);
+        let context = Context { name: config.name(), bus, store, clock: Clock::start(), metrics };
+        let shell = Shell::start(Core::new(config.core_settings()), context, &election, readiness);
         let result = tokio::select! {
             served = admin => served.map_err(|source| Error::Listen { address: listen, source }),
             ran = shell.run(shutdown.clone()) => ran.map_err(Error::Schema),
         };
         shutdown.trigger();
-        if tokio::time::timeout(HAND_OVER, election.ended()).await.is_err() {
-            tracing::warn!("etcd did not take the lease back in time; it ends by itself");
+        if tokio::time::timeout(REVOKE_TIMEOUT, election.ended()).await.is_err() {
+            tracing::warn!("etcd did not revoke the lease in time; it expires after --lease-ttl");
         }
         tracing::info!("stopped");
         result

@@ -19,23 +19,23 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9012")]
     pub listen: SocketAddr,
 
-    /// A node silent for so long is suspect: nothing new is placed there (five heartbeats)
+    /// A node that sends no report for this time (five heartbeats) is suspect: no instance is placed there
     #[arg(long, env = "DEPLOYD_SUSPECT_AFTER", default_value = "15s", value_parser = duration::parse)]
     pub suspect_after: Duration,
 
-    /// A node silent for so long is lost: what has no local state is placed elsewhere (long enough for a reboot)
+    /// A node that sends no report for this time (enough for a reboot) is lost: its instances without local state move
     #[arg(long, env = "DEPLOYD_LOST_AFTER", default_value = "5m", value_parser = duration::parse)]
     pub lost_after: Duration,
 
-    /// A fresh leader calls no node lost before it has listened for so long, so that a failover alone moves nothing
+    /// A new leader declares no node lost during this time, so that a failover alone moves no instance
     #[arg(long, env = "DEPLOYD_FAILOVER_GRACE", default_value = "30s", value_parser = duration::parse)]
     pub failover_grace: Duration,
 
-    /// An operation gives the lock of its group back after so long, done or not
+    /// An operation releases the lock of its group after this time, finished or not
     #[arg(long, env = "DEPLOYD_OPERATION_LIMIT", default_value = "10m", value_parser = duration::parse)]
     pub operation_limit: Duration,
 
-    /// An instance of an upgrade or a restart gets five times this, or five times its setup time if that is longer, to become well
+    /// In an upgrade or a restart, an instance has five times this, or five times its longer setup time, to become healthy
     #[arg(long, env = "DEPLOYD_HEALTH_POLL", default_value = "20s", value_parser = duration::parse)]
     pub health_poll: Duration,
 
@@ -44,7 +44,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_EARLY_EXIT", default_value = "10s", value_parser = duration::parse)]
     pub early_exit: Duration,
 
-    /// A dependency pod that no instance needs is removed after so long, so that a redeployment finds it running
+    /// A dependency pod that no instance needs is removed after this time, so that a redeployment finds it running
     #[arg(long, env = "DEPLOYD_DEPENDENCY_GRACE", default_value = "5m", value_parser = duration::parse)]
     pub dependency_grace: Duration,
 
@@ -52,7 +52,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_TELL_AGAIN_AFTER", default_value = "1h", value_parser = duration::parse)]
     pub tell_again_after: Duration,
 
-    /// The engine stops when this many nodes, and at least 10 % of all nodes, go silent within --losses-within: a failing network must not move everything (0: never)
+    /// The engine stops when this many nodes, and at least 10 % of all nodes, become suspect within --losses-within: a failing network must not move everything (0: never)
     #[arg(long, env = "DEPLOYD_LOSSES_STOP", default_value_t = 3)]
     pub losses_stop: u32,
 
@@ -60,23 +60,23 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_LOSSES_WITHIN", default_value = "3m", value_parser = duration::parse)]
     pub losses_within: Duration,
 
-    /// A node's container engine that does not answer for so long is told to callbacks
+    /// A container engine that does not answer its agent for this time is reported to callbacks
     #[arg(long, env = "DEPLOYD_ENGINE_AWAY_AFTER", default_value = "30s", value_parser = duration::parse)]
     pub engine_away_after: Duration,
 
-    /// A killed leader is replaced after so long (whole seconds; etcd grants 2s at least)
+    /// A killed leader is replaced after this time (whole seconds; etcd grants 2s at least)
     #[arg(long, env = "DEPLOYD_LEASE_TTL", default_value = "5s", value_parser = duration::parse)]
     pub lease_ttl: Duration,
 
-    /// The leader renews its lease so often
+    /// The interval at which the leader renews its lease
     #[arg(long, env = "DEPLOYD_LEASE_RENEW", default_value = "1s", value_parser = duration::parse)]
     pub lease_renew: Duration,
 
-    /// A leader that cannot renew stops leading after so long: less than the lease, or two would lead for a moment
+    /// A leader that cannot renew its lease steps down after this time; less than --lease-ttl, so that two never lead together
     #[arg(long, env = "DEPLOYD_LEASE_STEP_DOWN", default_value = "3500ms", value_parser = duration::parse)]
     pub lease_step_down: Duration,
 
-    /// Cores that a CPU level of a pod is a share of
+    /// Number of cores of which a pod's CPU level is a share
     #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8)]
     pub quota_cores: u32,
 
@@ -98,7 +98,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The name, given or made.
+    /// The configured name, or host name and process id.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
             let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -137,14 +137,14 @@ impl Config {
 
 impl fabric::settings::Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let order = [
+        let limits = [
             ("--lease-renew", self.lease_renew, "--lease-step-down", self.lease_step_down),
             ("--lease-step-down", self.lease_step_down, "--lease-ttl", self.lease_ttl),
             ("--suspect-after", self.suspect_after, "--lost-after", self.lost_after),
         ];
-        for (small, less, large, more) in order {
-            if less >= more {
-                return Err(format!("{small} ({less:?}) must be less than {large} ({more:?})"));
+        for (small, value, large, limit) in limits {
+            if value >= limit {
+                return Err(format!("{small} ({value:?}) must be less than {large} ({limit:?})"));
             }
         }
         if self.quota_cores == 0 {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_sound_and_those_of_the_core() {
+    fn the_defaults_are_valid_and_equal_those_of_the_core() {
         let config = parse(&[]).unwrap();
         assert_eq!(config.check(), Ok(()));
         let (ours, core) = (config.core_settings(), io::Settings::default());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_in_deploy_sets_the_quota_that_the_scheduler_expects() {
+    fn every_file_in_deploy_sets_the_quota_that_the_scheduler_expects() {
         let deploy = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
         let quota = fabric::etcd::QUOTA_BYTES;
         for (file, setting) in [
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_would_outlive_its_lease_is_refused() {
+    fn a_step_down_time_above_the_lease_is_refused() {
         let flaw = parse(&["--lease-step-down", "6s"]).unwrap().check().unwrap_err();
         assert!(flaw.contains("--lease-step-down") && flaw.contains("--lease-ttl"), "{flaw}");
         assert!(parse(&["--lost-after", "10s"]).unwrap().check().is_err());

@@ -1,6 +1,6 @@
 //! The scheduler: one leader turns commands and reports into placements and orders.
 //!
-//! `core` decides and knows no network; `shell` is its hands; `app` puts them together.
+//! `core` decides and does no I/O; `shell` talks to NATS and etcd for it; `app` builds and runs both.
 
 pub mod app;
 pub mod config;

@@ -1,4 +1,4 @@
-//! What the scheduler counts.
+//! Prometheus metrics of the scheduler.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,13 +6,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// How a commit ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CommitLabels {
     pub(crate) result: CommitLabel,
 }
 
-/// The label of [`CommitLabels`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, prometheus_client::encoding::EncodeLabelValue)]
 pub(crate) enum CommitLabel {
     Stored,
@@ -24,13 +22,12 @@ pub(crate) enum CommitLabel {
     Invalid,
 }
 
-/// What is quarantined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct QuarantinedLabels {
     pub(crate) kind: &'static str,
 }
 
-/// Clones share the numbers.
+/// Clones share the values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Metrics {
     pub(crate) leader: Gauge,
@@ -71,40 +68,52 @@ impl Metrics {
         r.register("term", "Term of this leader, 0 on a standby", self.term.clone());
         r.register("commits", "Transactions by result", self.commits.clone());
         r.register("orders", "Orders sent to nodes", self.orders.clone());
-        r.register("orders_unanswered", "Orders no node answered in time", self.unanswered_orders.clone());
-        r.register("stale_replies", "Orders a node refused for a later leader's", self.stale_replies.clone());
+        r.register(
+            "orders_unanswered",
+            "Orders to which the node did not reply in time",
+            self.unanswered_orders.clone(),
+        );
+        r.register(
+            "stale_replies",
+            "Orders that a node refused because it follows a later leader or another store",
+            self.stale_replies.clone(),
+        );
         r.register("commands", "Commands read from the stream", self.commands.clone());
-        r.register("reports", "Reports heard from nodes", self.reports.clone());
-        r.register("queries", "Questions heard from apiservers", self.queries.clone());
+        r.register("reports", "Reports received from nodes", self.reports.clone());
+        r.register("queries", "Queries received from apiservers", self.queries.clone());
         r.register("plans", "Plans computed for clients", self.plans.clone());
-        r.register("plans_refused", "Plans refused because too many waited", self.plans_refused.clone());
+        r.register("plans_refused", "Plans refused because the queue was full", self.plans_refused.clone());
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
-        r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
-        r.register("estranged_nodes", "Nodes that obey another store than this one's", self.foreign_store.clone());
+        r.register(
+            "disagreements",
+            "Orders that a node refused because it has another order with the same fence",
+            self.disagreements.clone(),
+        );
+        r.register("estranged_nodes", "Nodes that belong to another store", self.foreign_store.clone());
         r.register(
             "store_behind",
-            "1 while this leader's store lacks commits that nodes know of: etcd came back with an older state",
+            "1 while etcd lacks commits that nodes have seen: it came back with an older state",
             self.store_behind.clone(),
         );
         r.register(
             "clock_ahead_seconds",
-            "How far the leader's clock is ahead of that of NATS; negative when it is behind",
+            "Seconds by which the leader's clock is ahead of the clock of NATS; negative when it is behind",
             self.clock_ahead.clone(),
         );
         r.register(
             "command_stream_losses",
-            "Times the command stream was found to have lost messages",
+            "How many times the command stream had lost messages",
             self.stream_losses.clone(),
         );
         r.register(
             "ignored_reports",
-            "Reports of a second agent under a name that is taken",
+            "Reports of a duplicate agent under the name of another node",
             self.ignored_reports.clone(),
         );
         r.register("failed_queries", "Queries whose answer panicked", self.failed_queries.clone());
         r.register("store_in_use_bytes", "Bytes of etcd's database that hold data", self.store_in_use.clone());
         r.register("store_allocated_bytes", "Bytes of etcd's database file", self.store_allocated.clone());
         r.register("store_quota_bytes", "The setting --etcd-quota-bytes", self.store_quota.clone());
-        r.register("unreadable_records", "Stored records nobody could read", self.unreadable.clone());
+        r.register("unreadable_records", "Stored records that the leader cannot read", self.unreadable.clone());
     }
 }

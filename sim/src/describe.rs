@@ -9,10 +9,10 @@ use contract::record::{Filling, Slot};
 use contract::report::ReportMessage;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 use scheduler::core::io as scheduler_io;
 
-use crate::steering::rollout_fields;
+use crate::workload::rollouts::rollout_fields;
 
 /// What a scheduler was told.
 pub fn scheduler_input(input: &scheduler_io::Input) -> String {
@@ -69,12 +69,14 @@ pub fn agent_input(input: &agent_io::Input) -> String {
             let seen: Vec<String> = all.iter().map(|c| format!("{}={}:{:?}", c.id, c.identity.pod, c.phase)).collect();
             format!("inventory {}", seen.join(" "))
         }
-        Input::Looked { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
-        Input::Stepped { step, result, .. } => format!("stepped: {} {}", self::step(step), step_result(result)),
+        Input::Inspected { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
+        Input::ActionDone { action: step, result, .. } => {
+            format!("stepped: {} {}", self::step(step), step_result(result))
+        }
         Input::Fetched { image, result } => format!("fetched {image}: {result:?}"),
         Input::Engine(state) => format!("engine {state:?}"),
         Input::Bus { connected } => format!("bus connected {connected}"),
-        Input::WholeAsked => "asked for the whole".to_owned(),
+        Input::FullReportRequested => "asked for the whole".to_owned(),
         Input::Tick => "tick".to_owned(),
     }
 }
@@ -87,7 +89,7 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
             format!("persists {id}: order {} {:?}", ledger.order.fence, ledger.order.pods.keys())
         }
         Effect::Reply { inbox, reply } => format!("replies {inbox}: {reply:?}"),
-        Effect::Perform { step, .. } => format!("step: {}", self::step(step)),
+        Effect::Perform { action: step, .. } => format!("step: {}", self::step(step)),
         Effect::Fetch { image } => format!("fetches {image}"),
         Effect::TakeInventory => "takes inventory".to_owned(),
         Effect::Publish(message) => format!("publishes {}", report(message)),
@@ -95,8 +97,8 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
 }
 
 /// A step.
-pub fn step(step: &agent_io::Step) -> String {
-    use agent_io::Step;
+pub fn step(step: &agent_io::Action) -> String {
+    use agent_io::Action as Step;
     match step {
         Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
         Step::Replace { old, pod, index, .. } => format!("replace {old} by {pod} [{index}]"),
@@ -109,7 +111,7 @@ pub fn step(step: &agent_io::Step) -> String {
 }
 
 /// How a step went.
-pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::StepFailure>) -> String {
+pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::ActionFailure>) -> String {
     match result {
         Ok(Some(seen)) => format!("-> {} {:?}", seen.id, seen.phase),
         Ok(None) => "-> gone".to_owned(),
@@ -196,11 +198,11 @@ fn placement(value: &[u8]) -> String {
 }
 
 fn release(value: &[u8]) -> String {
-    let Ok(release) = serde_json::from_slice::<Release>(value) else { return "unreadable".to_owned() };
+    let Ok(release) = serde_json::from_slice::<RolloutState>(value) else { return "unreadable".to_owned() };
     let failure = release.failure.as_ref().map(|failure| format!(" failed {:?}", failure.cause)).unwrap_or_default();
     let is_held = [(release.is_paused, " paused"), (release.is_frozen, " frozen"), (release.is_aborted, " aborted")];
     let held: String = is_held.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
-    let (target, phase, group, committed) = (release.target, release.phase, release.group, &release.committed);
+    let (target, phase, group, committed) = (release.target, release.phase, release.batch, &release.committed);
     format!("to v{target} {phase:?} group {group} committed {committed:?}{failure}{held}")
 }
 

@@ -1,55 +1,19 @@
-//! The proof: real scheduler and agent cores on simulated etcd, NATS, Docker and time. One seed is one history.
+//! The simulator: real scheduler and agent cores on simulated etcd, NATS, Docker and time. One seed is one history.
 //!
-//! Nothing here touches a network, a disk or a clock. See [`run::run`] for the way in, [`invariants`] for what must
-//! hold and [`faults`] for what goes wrong.
+//! Nothing here touches a network, a disk or a clock. Start reading at [`run::run`].
 
-pub mod actions;
-pub mod asking;
-pub mod braking;
-pub mod budgets;
-pub mod bus;
-pub mod changes;
-pub mod claims;
-pub mod concluding;
-pub mod conducted;
-pub mod convergence;
-pub mod cordoning;
-pub mod counts;
-pub mod decisions;
+/// What must hold: the invariants, the model that replays all commands, and the checks of each commit and each action.
+pub mod checks;
 pub mod describe;
-pub mod election;
-pub mod engine;
-pub mod event;
+/// What goes wrong: the kinds of faults and what each does to the world.
 pub mod faults;
-pub mod hardship;
-pub mod invariants;
-pub mod machine;
-pub mod mishap;
-pub mod model;
 pub mod mutant;
-pub mod needs;
-pub mod outage;
-pub mod plan;
-pub mod played;
-pub mod progress;
-pub mod queue;
+pub mod progress_bar;
 pub mod random;
-pub mod releases;
 pub mod run;
-pub mod said;
-pub mod seat;
-pub mod service;
-pub mod slots;
-pub mod specs;
-pub mod stage;
-pub mod steering;
-pub mod store;
-pub mod switches;
-pub mod tending;
+pub mod scenario;
 pub mod trace;
-pub mod turns;
-pub mod users;
-pub mod versions;
-pub mod watch;
+/// What users do: commands, specs and the answers to rollouts that wait for someone.
 pub mod workload;
+/// Processes, servers, engines and time.
 pub mod world;

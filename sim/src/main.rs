@@ -1,79 +1,51 @@
 //! The simulator's command line: one seed with its trace, or many seeds with a summary.
-//!
-//! `sim agents` and `sim placement` belong to `scale`: many nodes over real servers, and placement alone.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use sim::mutant::Mutant;
-use sim::progress::Progress;
+use sim::progress_bar::Progress;
 use sim::run::{History, run};
 
 const EXAMPLES: &str = "Examples:
-  sim --seeds 1000             a thousand histories, each twice, with a summary
+  sim --seeds 1000             1,000 histories, each run twice, with a summary
   sim --seeds 500 --from 2000  histories 2000 to 2499
   sim --seed 42 --trace        one history, every event
-  sim --seed 42 --trace | grep -E 'fault|etcd'   what went wrong, and what was stored
-  sim --seeds 200 --mutant no-fence   shows that the invariants notice a missing guard
-  sim agents --nodes 1000 --instances 100000         simulated agents over real NATS and etcd
-  sim placement --nodes 6100 --instances 2000000     placement alone, on one core";
+  sim --seed 42 --trace | grep -E 'fault|etcd'   faults and commits only
+  sim --seeds 200 --mutant no-fence   the invariants must notice a missing guard";
 
 /// Runs the real scheduler and agent cores through simulated histories.
 #[derive(Debug, Parser)]
-#[command(name = "sim", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "sim", after_help = EXAMPLES)]
 struct Arguments {
-    #[command(subcommand)]
-    scale: Option<Scale>,
     /// Run this seed alone.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Print every event of the seed.
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Run so many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 200)]
     seeds: u64,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Switch one guard off; a run that finds nothing then is the failure.
+    /// Switch one guard off; the run then fails if no seed breaks an invariant.
     #[arg(long)]
     mutant: Option<Mutant>,
-    /// Histories at the same time; 0 means one per processor.
+    /// Seeds to run in parallel; 0 means one per processor.
     #[arg(long, default_value_t = 0)]
     threads: usize,
 }
 
-/// How large a cluster can be.
-#[derive(Debug, clap::Subcommand)]
-enum Scale {
-    /// Simulated agents over real NATS and etcd, with a real scheduler: what so many instances cost
-    Agents(scale::Agents),
-    /// Places instances with the planner alone, on one core
-    Placement(scale::Placement),
-    /// The scheduler process that `agents` starts
-    #[command(hide = true, disable_help_flag = true)]
-    Scheduler {
-        /// The scheduler's own arguments.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-}
-
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
-    match &arguments.scale {
-        Some(Scale::Agents(settings)) => return scale::agents(settings),
-        Some(Scale::Placement(settings)) => return scale::placement(settings),
-        Some(Scale::Scheduler { arguments }) => return scale::scheduler(arguments),
-        None => {}
-    }
     let failed = match arguments.seed {
         Some(seed) => one(seed, &arguments),
         None => many(&arguments),
     };
-    // With a guard off the breach is what is hoped for.
+    // A mutant must be found.
     let good = if arguments.mutant.is_some() { failed > 0 } else { failed == 0 };
     if good { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }
@@ -83,13 +55,13 @@ fn one(seed: u64, arguments: &Arguments) -> u64 {
     if arguments.trace {
         let mut out = std::io::stdout().lock();
         for line in &history.lines {
-            // A closed pipe ends the reading, not the verdict.
+            // The reader closed the pipe (`| head`).
             if writeln!(out, "{line}").is_err() {
                 break;
             }
         }
     }
-    tell(seed, &history, arguments.mutant);
+    report(seed, &history, arguments.mutant);
     if history.violation.is_none() {
         println!("seed {seed}: {} events, sum {:016x}, all invariants hold", history.count, history.sum);
     }
@@ -114,7 +86,7 @@ fn many(arguments: &Arguments) -> u64 {
                     let seed = arguments.from + number;
                     let history = run(seed, arguments.mutant, false);
                     failed.fetch_add(u64::from(history.violation.is_some()), Ordering::Relaxed);
-                    progress.suspend(|| tell(seed, &history, arguments.mutant));
+                    progress.suspend(|| report(seed, &history, arguments.mutant));
                     progress.step(failed.load(Ordering::Relaxed));
                 }
             });
@@ -126,7 +98,7 @@ fn many(arguments: &Arguments) -> u64 {
     failed
 }
 
-fn tell(seed: u64, history: &History, mutant: Option<Mutant>) {
+fn report(seed: u64, history: &History, mutant: Option<Mutant>) {
     if let Some(violation) = &history.violation {
         let name = mutant.and_then(|mutant| clap::ValueEnum::to_possible_value(&mutant));
         let option = name.map(|name| format!(" --mutant {}", name.get_name())).unwrap_or_default();

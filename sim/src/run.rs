@@ -2,9 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::invariants::{Invariant, Violation};
+use crate::checks::invariants::{Invariant, Violation};
 use crate::mutant::Mutant;
-use crate::plan::Plan;
+use crate::scenario::Scenario;
 use crate::world::World;
 
 /// How a history went.
@@ -22,10 +22,10 @@ pub struct History {
 
 /// Runs one history.
 pub fn once(seed: u64, mutant: Option<Mutant>, whole_trace: bool) -> History {
-    let plan = Plan::new(seed);
+    let scenario = Scenario::new(seed);
     let mut world = None;
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let world = world.insert(World::new(plan, mutant, whole_trace));
+        let world = world.insert(World::new(scenario, mutant, whole_trace));
         world.run();
     }));
     let panicked = result.err().map(|cause| {
@@ -36,7 +36,7 @@ pub fn once(seed: u64, mutant: Option<Mutant>, whole_trace: bool) -> History {
     match world {
         None => History { violation: panicked, sum: 0, count: 0, lines: Vec::new() },
         Some(world) => History {
-            violation: panicked.or(world.watch.violation),
+            violation: panicked.or(world.checker.violation),
             sum: world.trace.sum(),
             count: world.trace.count(),
             lines: world.trace.into_lines(),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use contract::time::Timestamp;
 
-use crate::queue::BEGINNING;
+use crate::world::event_queue::BEGINNING;
 
 /// Lines kept for a failure report when the whole history is not asked for.
 const KEPT: usize = 60;

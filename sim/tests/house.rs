@@ -158,7 +158,7 @@ fn nothing_unwraps_or_is_left_undone_outside_tests() {
 }
 
 #[test]
-fn a_file_is_short_says_what_it_answers_and_is_named_by_its_question() {
+fn a_file_has_at_most_800_lines_a_header_and_a_telling_name() {
     let vague = ["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "manager.rs", "misc.rs"];
     let mut places = Vec::new();
     for source in sources() {
@@ -170,10 +170,10 @@ fn a_file_is_short_says_what_it_answers_and_is_named_by_its_question() {
             places.push(format!("{}: no //! header", source.path));
         }
         if vague.contains(&source.file_name()) {
-            places.push(format!("{}: the name says nothing", source.path));
+            places.push(format!("{}: name the file by its content", source.path));
         }
     }
-    assert_none("files of 100-300 lines that answer one question", &places);
+    assert_none("150 to 400 lines per file, 800 at most, with a //! header and a telling name", &places);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use contract::time::Timestamp;
 
 use super::images::Images;
 use super::io::{ContainerSeen, Phase, PodMemory};
-use super::standing::digest_of;
+use super::observe::digest_of;
 
 /// Text for a container that vanished before its id was ever known.
 const MISSING_WITHOUT_ID: &str = "Missing container, without the container id.";

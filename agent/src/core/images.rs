@@ -18,8 +18,8 @@ use contract::report::{FetchState, Fetched};
 use contract::time::Timestamp;
 use planner::lane;
 
-use super::io::{ImageTrouble, StepFailure};
-use super::steps::{REFUSED, UNREACHABLE};
+use super::actions::{REFUSED, UNREACHABLE};
+use super::io::{ActionFailure, ImageTrouble};
 
 /// So long an image that was here counts as here: the steps from a fetch to a create take seconds, and whoever clears
 /// images away may come any time.
@@ -41,7 +41,7 @@ struct Image {
     /// Tries in a row that found no registry.
     in_vain: u32,
     /// Tries in a row the engine did not answer.
-    stumbles: u32,
+    unreachable_count: u32,
     retry_at: Timestamp,
     is_denied: bool,
     error: String,
@@ -81,16 +81,16 @@ impl Images {
     }
 
     /// A fetch of `name` ended.
-    pub(super) fn ended(&mut self, name: &str, result: Result<(), StepFailure>, now: Timestamp) {
+    pub(super) fn ended(&mut self, name: &str, result: Result<(), ActionFailure>, now: Timestamp) {
         let image = self.0.entry(name.to_owned()).or_default();
         image.is_coming = false;
         match result {
             Ok(()) => *image = Image { here_at: Some(now), ..Image::default() },
-            Err(StepFailure::NoImage { text, trouble }) => image.refused(text, trouble, now),
-            Err(StepFailure::Refused(text)) => image.refused(text, ImageTrouble::Passing, now),
-            Err(StepFailure::Unreachable(_)) => {
-                image.stumbles = image.stumbles.saturating_add(1);
-                image.retry_at = now + UNREACHABLE.after(image.stumbles);
+            Err(ActionFailure::NoImage { text, trouble }) => image.refused(text, trouble, now),
+            Err(ActionFailure::Refused(text)) => image.refused(text, ImageTrouble::Passing, now),
+            Err(ActionFailure::Unreachable(_)) => {
+                image.unreachable_count = image.unreachable_count.saturating_add(1);
+                image.retry_at = now + UNREACHABLE.after(image.unreachable_count);
             }
         }
     }
@@ -167,8 +167,8 @@ mod tests {
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
     }
-    fn failure(trouble: ImageTrouble) -> Result<(), StepFailure> {
-        Err(StepFailure::NoImage { text: "no".to_owned(), trouble })
+    fn failure(trouble: ImageTrouble) -> Result<(), ActionFailure> {
+        Err(ActionFailure::NoImage { text: "no".to_owned(), trouble })
     }
     fn missing(image: &str, retry_at: Timestamp) -> lane::Images {
         lane::Images::Missing { image: image.to_owned(), retry_at }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn an_engine_that_cannot_be_asked_says_nothing_about_the_image() {
         let mut images = Images::default();
-        images.ended("a", Err(StepFailure::Unreachable("away".to_owned())), at(0));
+        images.ended("a", Err(ActionFailure::Unreachable("away".to_owned())), at(0));
         assert_eq!((images.trouble(A.into_iter()), images.of(A.into_iter(), at(0))), (None, missing("a", at(1))));
     }
 

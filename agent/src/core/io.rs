@@ -40,27 +40,27 @@ pub enum Input {
     /// Every container of ours the engine has. Anything the core knew and does not find here is gone.
     Inventory(Vec<ContainerSeen>),
     /// One container was looked at again; none when it is gone.
-    Looked {
+    Inspected {
         /// The engine's id.
         id: String,
         /// What it looks like.
         seen: Option<ContainerSeen>,
     },
     /// A step ended. What it left behind is in `seen`, by container id.
-    Stepped {
+    ActionDone {
         /// The lane that worked.
-        lane: InstanceKey,
+        instance: InstanceKey,
         /// The step.
-        step: Step,
+        action: Action,
         /// How it went; on success the container afterwards (none when it is gone).
-        result: Result<Option<ContainerSeen>, StepFailure>,
+        result: Result<Option<ContainerSeen>, ActionFailure>,
     },
     /// A fetch ended: the image is on the node, or could not be had.
     Fetched {
         /// The image.
         image: String,
         /// Why not.
-        result: Result<(), StepFailure>,
+        result: Result<(), ActionFailure>,
     },
     /// The engine answers, hangs or is away.
     Engine(EngineState),
@@ -70,7 +70,7 @@ pub enum Input {
         connected: bool,
     },
     /// A scheduler asks for the whole report, and for a new look at the containers soon.
-    WholeAsked,
+    FullReportRequested,
     /// The time the core asked to be woken at has come.
     Tick,
 }
@@ -143,9 +143,9 @@ pub enum Effect {
     /// Do one step in a lane; answer with `Stepped`. A lane has at most one step under way.
     Perform {
         /// The lane.
-        lane: InstanceKey,
+        instance: InstanceKey,
         /// The step.
-        step: Step,
+        action: Action,
     },
     /// See to it that the image is on the node; answer with `Fetched`. It may take minutes and belongs to no lane.
     Fetch {
@@ -160,7 +160,7 @@ pub enum Effect {
 
 /// One thing to do to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum Action {
     /// Make the container and start it. A container of that name that is already there is adopted.
     Create {
         /// Which pod.
@@ -227,7 +227,7 @@ pub enum Step {
 
 /// Why a step did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepFailure {
+pub enum ActionFailure {
     /// The engine refused: trying the same again at once is no use.
     Refused(String),
     /// An image of the pod is not on the node and cannot be fetched.
@@ -277,7 +277,8 @@ pub struct PodMemory {
     pub outdated: bool,
     /// Its containers that were stopped by order, by index: their next start is somebody's wish, whatever the restart
     /// policy says.
-    pub halted: BTreeSet<usize>,
+    #[serde(rename = "halted")]
+    pub stopped_by_order: BTreeSet<usize>,
     /// Restarts counted in the present window.
     pub restarts: u32,
     /// When it was last restarted.

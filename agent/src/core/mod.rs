@@ -1,21 +1,21 @@
 //! Decides what the agent does: inputs and time in, effects out, nothing waits.
 //!
-//! Work goes lane by lane (one instance of one group), and only lanes something happened to are looked at. Nothing
+//! Work goes lane by lane (one instance of one group), and only instances something happened to are looked at. Nothing
 //! is done before the first inventory, and nothing is removed before an order was ever accepted: a fresh agent
 //! adopts what it finds and waits.
 
 pub mod io;
 
-mod adoption;
+mod actions;
+mod cache;
 mod facts;
-mod heritage;
 mod images;
-mod lanes;
+mod inflight;
+mod instances;
+mod observe;
+mod order_diff;
 mod orders;
 mod reports;
-mod standing;
-mod steps;
-mod world;
 
 #[cfg(test)]
 mod tests;
@@ -50,21 +50,21 @@ pub struct Core {
     settings: Settings,
     ledger: Ledger,
     order_digest: Digest,
-    desk: orders::Desk,
-    world: world::World,
+    intake: orders::Intake,
+    cache: cache::Cache,
     images: images::Images,
     reporter: reports::Reporter,
     /// What pods that left the order get between the request to end and the kill.
     graces: BTreeMap<PodId, Duration>,
     /// What an earlier run may have left under way.
-    heritage: heritage::Heritage,
+    in_flight: inflight::InFlight,
     engine: EngineState,
     /// Whether the containers are known.
     sight: Sight,
     /// Something is not as it should be known: the next inventory is due now.
-    look_again: bool,
+    inventory_due_now: bool,
     /// A scheduler wants to see the containers as they are now: the next inventory is due soon.
-    look_asked: bool,
+    inventory_requested: bool,
     connected: bool,
     /// When a scheduler last said anything; the agent's own start counts as a word.
     last_word: Timestamp,
@@ -89,16 +89,16 @@ impl Core {
             order_digest: ledger.order.digest(),
             settings,
             ledger,
-            desk: orders::Desk::default(),
-            world: world::World::default(),
+            intake: orders::Intake::default(),
+            cache: cache::Cache::default(),
             images: images::Images::default(),
             reporter: reports::Reporter::new(),
             graces: BTreeMap::new(),
-            heritage: heritage::Heritage::default(),
+            in_flight: inflight::InFlight::default(),
             engine: EngineState::Up,
             sight: Sight::Blind { asked_at: None, excuse: Timestamp::NEVER, ever: false },
-            look_again: false,
-            look_asked: false,
+            inventory_due_now: false,
+            inventory_requested: false,
             connected: true,
             last_word: Timestamp::NEVER,
             unheard: Some(0),
@@ -111,18 +111,18 @@ impl Core {
         self.on_all([input], now)
     }
 
-    /// Takes inputs that waited together: one look at the lanes and one report answer all of them.
+    /// Takes inputs that waited together: one look at the instances and one report answer all of them.
     pub fn on_all(&mut self, inputs: impl IntoIterator<Item = Input>, now: Timestamp) -> Vec<Effect> {
         let mut out = Vec::new();
         if !self.begun {
             self.begun = true;
             self.last_word = now;
-            self.heritage = heritage::Heritage::of(&self.ledger, now);
+            self.in_flight = inflight::InFlight::of(&self.ledger, now);
         }
         for input in inputs {
             self.take(input, now, &mut out);
         }
-        self.world.mark_due(now);
+        self.cache.mark_due(now);
         self.ask_inventory(now, &mut out);
         self.work(now, &mut out);
         self.flush_memory(now, &mut out);
@@ -138,12 +138,12 @@ impl Core {
         let heartbeat = self.can_report().then(|| self.next_beat());
         let untold = self.reporter.waits_until().filter(|_| self.can_report());
         let reread = self.inventory_due();
-        [heartbeat, untold, reread, self.world.next_wait(), self.desk.wake_at()].into_iter().flatten().min()
+        [heartbeat, untold, reread, self.cache.next_wait(), self.intake.wake_at()].into_iter().flatten().min()
     }
 
     /// Orders counted by what became of them, for the metrics.
     pub fn tally(&self) -> Tally {
-        self.desk.tally
+        self.intake.tally
     }
 
     /// The order obeyed.
@@ -153,7 +153,7 @@ impl Core {
 
     /// Containers of this node, as last seen.
     pub fn containers(&self) -> usize {
-        self.world.count()
+        self.cache.count()
     }
 
     /// True when the containers are known and the core can act.
@@ -166,13 +166,13 @@ impl Core {
             Input::Order { message, reply } => self.order_arrived(message, reply, now, out),
             Input::Persisted { id, result } => self.written(id, result, now, out),
             Input::Inventory(found) => self.inventory_taken(found, now),
-            Input::Looked { id, seen } => {
+            Input::Inspected { id, seen } => {
                 // A returned engine tells of ends it brought about before the inventory does.
-                if !self.world.looked(&id, seen, self.excuse_since()) {
-                    self.look_again = true;
+                if !self.cache.looked(&id, seen, self.excuse_since()) {
+                    self.inventory_due_now = true;
                 }
             }
-            Input::Stepped { lane, step, result } => self.stepped(&lane, &step, result, now),
+            Input::ActionDone { instance, action, result } => self.action_done(&instance, &action, result, now),
             Input::Fetched { image, result } => self.fetched(&image, result, now),
             Input::Engine(state) => self.engine_is(state, now),
             Input::Bus { connected } => {
@@ -181,11 +181,11 @@ impl Core {
                 }
                 self.connected = connected;
             }
-            Input::WholeAsked => {
+            Input::FullReportRequested => {
                 self.last_word = now;
                 self.unheard = None;
                 self.reporter.ask_whole();
-                self.look_asked = true;
+                self.inventory_requested = true;
             }
             Input::Tick => {}
         }
@@ -213,37 +213,37 @@ impl Core {
     /// Before the first inventory the ordered pods are told as pending, once the engine turns out to be away.
     fn mark_order_if_never_seen(&mut self) {
         if !self.ever_seen() {
-            let lanes: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
-            lanes.iter().for_each(|lane| self.world.mark(lane));
+            let instances: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
+            instances.iter().for_each(|key| self.cache.mark(key));
         }
     }
 
     fn inventory_taken(&mut self, found: Vec<ContainerSeen>, now: Timestamp) {
         if self.engine != EngineState::Up {
             // It was asked for before the engine went away, and would pass for the look due after its return.
-            return self.world.inventory_ends();
+            return self.cache.inventory_ends();
         }
         let excuse = self.excuse_since();
-        self.world.inventory(found, excuse);
+        self.cache.inventory(found, excuse);
         if excuse.is_some() {
-            let lanes: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
-            lanes.iter().for_each(|lane| self.world.mark(lane));
-            self.world.mark_all();
+            let instances: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
+            instances.iter().for_each(|key| self.cache.mark(key));
+            self.cache.mark_all();
         }
-        self.settle_heritage();
+        self.settle_in_flight();
         self.sight = Sight::Clear { asked_at: None, taken_at: now };
     }
 
     /// The containers are known as of now: so is some of what an earlier run may have left.
-    fn settle_heritage(&mut self) {
+    fn settle_in_flight(&mut self) {
         let (Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. }) = self.sight;
-        let Self { heritage, world, ledger, .. } = self;
+        let Self { in_flight, cache, ledger, .. } = self;
         let is_there = |pod: &PodId| {
             let count = ledger.order.spec_of(pod).map_or(usize::MAX, |spec| spec.containers.len());
-            world.containers(&pod.key()).filter(|seen| seen.identity.pod == *pod).count() >= count
+            cache.containers(&pod.key()).filter(|seen| seen.identity.pod == *pod).count() >= count
         };
-        let concerned = heritage.looked(asked_at.unwrap_or(Timestamp::NEVER), is_there);
-        concerned.iter().for_each(|lane| world.mark(lane));
+        let concerned = in_flight.looked(asked_at.unwrap_or(Timestamp::NEVER), is_there);
+        concerned.iter().for_each(|key| cache.mark(key));
     }
 
     /// Since when ends are not counted; none while the containers are known.
@@ -265,11 +265,11 @@ impl Core {
             Sight::Blind { asked_at: Some(asked), .. } | Sight::Clear { asked_at: Some(asked), .. } => {
                 asked + self.settings.reread
             }
-            Sight::Clear { asked_at: None, .. } if self.look_again => Timestamp::NEVER,
-            Sight::Clear { asked_at: None, taken_at } if self.look_asked => taken_at + LOOK_GAP,
+            Sight::Clear { asked_at: None, .. } if self.inventory_due_now => Timestamp::NEVER,
+            Sight::Clear { asked_at: None, taken_at } if self.inventory_requested => taken_at + LOOK_GAP,
             Sight::Clear { asked_at: None, taken_at } => {
                 let usual = taken_at + self.settings.reread;
-                self.heritage.look_at().map_or(usual, |at| at.min(usual))
+                self.in_flight.look_at().map_or(usual, |at| at.min(usual))
             }
         })
     }
@@ -279,9 +279,9 @@ impl Core {
             match &mut self.sight {
                 Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. } => *asked_at = Some(now),
             }
-            self.look_again = false;
-            self.look_asked = false;
-            self.world.inventory_begins();
+            self.inventory_due_now = false;
+            self.inventory_requested = false;
+            self.cache.inventory_begins();
             out.push(Effect::TakeInventory);
         }
     }
@@ -337,7 +337,7 @@ impl Core {
 }
 
 /// All pods of one lane, in the order of pod ids.
-fn lane_range(lane: &InstanceKey) -> RangeInclusive<PodId> {
-    let pod = |version, drift| PodId { group: lane.group.clone(), instance: lane.instance, version, drift };
+fn instance_range(key: &InstanceKey) -> RangeInclusive<PodId> {
+    let pod = |version, drift| PodId { group: key.group.clone(), instance: key.instance, version, drift };
     pod(0, 0)..=pod(u32::MAX, u32::MAX)
 }

@@ -16,8 +16,8 @@ use contract::time::Timestamp;
 use planner::fence::{Judgement, is_behind, is_foreign, judge};
 use tracing::{error, info, warn};
 
-use super::adoption::{Touched, adopt, touched_between, touched_by};
 use super::io::{Effect, Inbox, Ledger, Mutant};
+use super::order_diff::{Touched, adopt, touched_between, touched_by};
 use super::{Core, Sight};
 
 /// An order that makes more pods than this is told of with what becomes of them.
@@ -28,7 +28,7 @@ const WRITE_AGAIN: Duration = Duration::from_secs(5);
 
 /// Where orders and writes wait.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct Intake {
     last_id: u64,
     writing: Option<Writing>,
     waiting: Option<(OrderMessage, Inbox)>,
@@ -76,7 +76,7 @@ struct Kept {
     coming: BTreeSet<PodId>,
 }
 
-impl Desk {
+impl Intake {
     /// Something remembered changed.
     pub(super) fn remember(&mut self) {
         self.memory_changed = true;
@@ -94,17 +94,17 @@ impl Core {
         if self.is_for_another(&message) {
             // No answer: the one it is meant for gives it.
             warn!(fence = %message.fence(), agent = message.agent(), "an order for another agent of this name is left alone");
-            self.desk.tally.astray += 1;
+            self.intake.tally.astray += 1;
             return;
         }
         self.last_word = now;
         self.unheard = None;
-        if self.desk.writing.is_none() {
+        if self.intake.writing.is_none() {
             return self.judge_order(message, reply, now, out);
         }
-        let overtaken = match &self.desk.waiting {
+        let overtaken = match &self.intake.waiting {
             Some((waiting, _)) if waiting.fence() > message.fence() => Some(reply),
-            Some(_) | None => self.desk.waiting.replace((message, reply)).map(|(_, inbox)| inbox),
+            Some(_) | None => self.intake.waiting.replace((message, reply)).map(|(_, inbox)| inbox),
         };
         if let Some(inbox) = overtaken {
             let reason = "overtaken by a newer order while the disk was busy".to_owned();
@@ -120,17 +120,17 @@ impl Core {
 
     /// A write ended.
     pub(super) fn written(&mut self, id: u64, result: Result<(), String>, now: Timestamp, out: &mut Vec<Effect>) {
-        match self.desk.writing.take() {
+        match self.intake.writing.take() {
             Some(writing) if writing.id == id => match (writing.order, result) {
                 (Some(kept), Ok(())) => self.obey(kept, now, out),
                 (None, Ok(())) => {}
                 (kept, Err(reason)) => self.not_written(kept.map(|kept| kept.inbox), reason, now, out),
             },
             // The answer to a write of an earlier run, or a second answer: it says nothing about the present one.
-            other => self.desk.writing = other,
+            other => self.intake.writing = other,
         }
-        if self.desk.writing.is_none()
-            && let Some((message, reply)) = self.desk.waiting.take()
+        if self.intake.writing.is_none()
+            && let Some((message, reply)) = self.intake.waiting.take()
         {
             self.judge_order(message, reply, now, out);
         }
@@ -139,9 +139,9 @@ impl Core {
     /// Writes what is remembered, unless a write is under way.
     pub(super) fn flush_memory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::NoLedger) {
-            self.desk.memory_changed = false;
+            self.intake.memory_changed = false;
         }
-        if self.desk.memory_changed && self.desk.writing.is_none() && now >= self.desk.write_after {
+        if self.intake.memory_changed && self.intake.writing.is_none() && now >= self.intake.write_after {
             let ledger = self.ledger.clone();
             self.write(ledger, None, out);
         }
@@ -149,10 +149,10 @@ impl Core {
 
     fn not_written(&mut self, inbox: Option<Inbox>, reason: String, now: Timestamp, out: &mut Vec<Effect>) {
         error!(%reason, "the ledger could not be written");
-        self.desk.memory_changed = true;
-        self.desk.write_after = now + WRITE_AGAIN;
+        self.intake.memory_changed = true;
+        self.intake.write_after = now + WRITE_AGAIN;
         if let Some(inbox) = inbox {
-            self.desk.tally.failed += 1;
+            self.intake.tally.failed += 1;
             out.push(Effect::Reply { inbox, reply: OrderReply::Failed { reason } });
         }
     }
@@ -164,14 +164,14 @@ impl Core {
         if is_foreign && (!obeyed.pods.is_empty() || !obeyed.spared.is_empty()) {
             let (have, stores, progress) = (obeyed.fence, obeyed.stores.clone(), Progress::default());
             warn!(%fence, %have, "refused an order of another store, which knows nothing of what runs here");
-            self.desk.tally.stale += 1;
+            self.intake.tally.stale += 1;
             return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores, progress } });
         }
         // A lower fence is refused below, as every order of a leader that was overtaken.
         if !is_foreign && fence > obeyed.fence && is_behind(&obeyed.progress, message.progress()) {
             let (have, stores, progress) = (obeyed.fence, obeyed.stores.clone(), obeyed.progress.clone());
             warn!(%fence, %have, "refused an order of an older state of the store, which lacks what this node was ordered since");
-            self.desk.tally.stale += 1;
+            self.intake.tally.stale += 1;
             return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores, progress } });
         }
         // Who runs nothing has nothing to lose: it may change hands, and the other store's terms mean nothing any more.
@@ -202,12 +202,12 @@ impl Core {
             Judgement::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
             Judgement::Stale => {
                 warn!(%fence, %have, "a stale order was refused");
-                self.desk.tally.stale += 1;
+                self.intake.tally.stale += 1;
                 OrderReply::Stale { have }
             }
             Judgement::Conflict => {
                 error!(%fence, "two different orders carry the same fence");
-                self.desk.tally.conflict += 1;
+                self.intake.tally.conflict += 1;
                 OrderReply::Conflict { have }
             }
         };
@@ -245,7 +245,7 @@ impl Core {
         match lacking {
             None => Ok((order, digest, touched)),
             Some(pod) => {
-                self.desk.tally.failed += 1;
+                self.intake.tally.failed += 1;
                 let reason = format!("the order names pod {pod} and holds no spec for it");
                 error!(fence = %order.fence, %reason, "an order was refused");
                 Err(OrderReply::Failed { reason })
@@ -272,8 +272,8 @@ impl Core {
         // A change names whom it takes away; a whole order is compared with the one before.
         let before = self.ledger.order.pods.keys().filter(|_| touched.is_none());
         let leaving = before.chain(touched.into_iter().flatten());
-        let is_making = |pod: &PodId| self.world.lane(&pod.key()).is_some_and(|lane| lane.is_making(pod));
-        let may_come = |pod: &PodId| is_making(pod) || self.heritage.contains(pod);
+        let is_making = |pod: &PodId| self.cache.state(&pod.key()).is_some_and(|state| state.is_making(pod));
+        let may_come = |pod: &PodId| is_making(pod) || self.in_flight.contains(pod);
         let outside = leaving.chain(&self.ledger.coming).filter(|pod| !order.pods.contains_key(*pod));
         outside.filter(|pod| may_come(pod)).cloned().collect()
     }
@@ -292,8 +292,8 @@ impl Core {
             let Some(before) = self.ledger.order.pods.get(pod) else { continue };
             if after.starts_requested > before.starts_requested || after.restarts_requested > before.restarts_requested
             {
-                let lane = pod.key();
-                let own = self.world.containers(&lane).filter(|seen| seen.identity.pod == *pod);
+                let key = pod.key();
+                let own = self.cache.containers(&key).filter(|seen| seen.identity.pod == *pod);
                 let last_start = own.map(|seen| seen.started_at).max().unwrap_or(Timestamp::NEVER);
                 let made = self.ledger.memory.get(pod).is_some_and(|memory| memory.created);
                 // Who has not looked at the containers yet has only its own clock.
@@ -311,10 +311,10 @@ impl Core {
                 memory.asked_at = Timestamp::from_millis(i64::MAX);
             }
         }
-        self.desk.last_id += 1;
-        let id = self.desk.last_id;
-        self.desk.memory_changed = false;
-        self.desk.writing = Some(Writing { id, order });
+        self.intake.last_id += 1;
+        let id = self.intake.last_id;
+        self.intake.memory_changed = false;
+        self.intake.writing = Some(Writing { id, order });
         out.push(Effect::Persist { id, ledger: Box::new(ledger) });
     }
 
@@ -325,8 +325,8 @@ impl Core {
             // Of what left the order nothing else was kept.
             return;
         }
-        let world = &self.world;
-        let stands = |pod: &PodId| world.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
+        let cache = &self.cache;
+        let stands = |pod: &PodId| cache.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
         let is_blind = !matches!(self.sight, Sight::Clear { .. });
         Arc::make_mut(memory).retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
     }
@@ -341,14 +341,14 @@ impl Core {
                 self.graces.insert(pod.clone(), spec.kill_grace());
             }
         }
-        touched.iter().for_each(|pod| self.world.mark(&pod.key()));
+        touched.iter().for_each(|pod| self.cache.mark(&pod.key()));
         if first || order.spared != before.spared {
             // What was left alone may have to go now.
-            self.world.mark_all();
+            self.cache.mark_all();
         }
         if order.switches != before.switches {
             // What was held back may be done now.
-            order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
+            order.pods.keys().for_each(|pod| self.cache.mark(&pod.key()));
         }
         adopt(&mut self.ledger, &kept.order, &kept.asked, kept.touched.as_ref());
         let Kept { digest, inbox, coming, .. } = kept;
@@ -362,7 +362,7 @@ impl Core {
         } else {
             self.reporter.head_changed();
         }
-        self.desk.tally.accepted += 1;
+        self.intake.tally.accepted += 1;
         let fence = self.ledger.order.fence;
         info!(%fence, pods = self.ledger.order.pods.len(), "order accepted");
         out.push(Effect::Reply { inbox, reply: OrderReply::Accepted { fence, digest: self.order_digest } });

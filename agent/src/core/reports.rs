@@ -14,7 +14,7 @@ use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportHead, Rep
 use contract::state::RunState;
 use contract::time::Timestamp;
 
-use super::lane_range;
+use super::instance_range;
 
 /// What nobody waits for is told after so long: most containers are made within it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,8 +56,8 @@ impl Reporter {
     }
 
     /// The pods of one lane that are in the report.
-    pub(super) fn pods_of(&self, lane: &InstanceKey) -> impl Iterator<Item = &PodId> {
-        self.facts.range(lane_range(lane)).map(|(pod, _)| pod)
+    pub(super) fn pods_of(&self, key: &InstanceKey) -> impl Iterator<Item = &PodId> {
+        self.facts.range(instance_range(key)).map(|(pod, _)| pod)
     }
 
     /// Notes what `pod` looks like now; facts equal but for their time are no change.

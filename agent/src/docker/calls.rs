@@ -30,12 +30,12 @@ impl Engine {
     ) -> Result<T, Error> {
         match tokio::time::timeout(limit, ask(self.docker()?)).await {
             Ok(Ok(answer)) => {
-                self.pulse.note(Sign::Answered);
+                self.health.note(Sign::Answered);
                 Ok(answer)
             }
             Ok(Err(error)) => Err(self.judge(&error)),
             Err(_) => {
-                self.pulse.note(Sign::TimedOut);
+                self.health.note(Sign::TimedOut);
                 Err(Error::TimedOut(limit))
             }
         }
@@ -45,22 +45,22 @@ impl Engine {
     pub(super) fn judge(&self, error: &EngineError) -> Error {
         match error {
             EngineError::DockerResponseServerError { status_code, message } => {
-                self.pulse.note(Sign::Answered);
+                self.health.note(Sign::Answered);
                 Error::Refused { status: *status_code, text: message.trim().to_owned() }
             }
             EngineError::DockerStreamError { error } => {
-                self.pulse.note(Sign::Answered);
+                self.health.note(Sign::Answered);
                 Error::Refused { status: 500, text: error.trim().to_owned() }
             }
             EngineError::JsonDataError { .. } | EngineError::JsonSerdeError { .. } => {
                 Error::Unreadable(error.to_string())
             }
             EngineError::RequestTimeoutError => {
-                self.pulse.note(Sign::TimedOut);
+                self.health.note(Sign::TimedOut);
                 Error::TimedOut(Duration::from_secs(LIBRARY_LIMIT_SECONDS))
             }
             transport => {
-                self.pulse.note(Sign::Unconnected);
+                self.health.note(Sign::Unconnected);
                 Error::Unconnected(causes(transport))
             }
         }

@@ -5,9 +5,9 @@
 //! late because one of them is slow.
 
 pub mod disk;
-pub mod ears;
-pub mod hands;
-pub mod voice;
+pub mod executor;
+pub mod publisher;
+pub mod subscriptions;
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use crate::core::Core;
 use crate::core::io::{Effect, Input};
 use crate::metrics::Metrics;
 use disk::Disk;
-use hands::Hands;
-use voice::Voice;
+use executor::Executor;
+use publisher::Publisher;
 
 /// Inputs that wait for the loop. When it is full the tasks wait with what they hold: orders stay in the bus client,
 /// looks in the engine's event stream.
@@ -42,9 +42,9 @@ pub struct Shell {
     /// What happens.
     pub inputs: mpsc::Receiver<Input>,
     /// The engine's side.
-    pub hands: Hands,
+    pub executor: Executor,
     /// The bus's side.
-    pub voice: Voice,
+    pub publisher: Publisher,
     /// The ledger's side.
     pub disk: Disk,
     /// Figures.
@@ -78,10 +78,10 @@ impl Shell {
                     Input::Order { .. }
                     | Input::Persisted { .. }
                     | Input::Inventory(_)
-                    | Input::Looked { .. }
-                    | Input::Stepped { .. }
+                    | Input::Inspected { .. }
+                    | Input::ActionDone { .. }
                     | Input::Fetched { .. }
-                    | Input::WholeAsked
+                    | Input::FullReportRequested
                     | Input::Tick => {}
                 }
             }
@@ -100,11 +100,11 @@ impl Shell {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Persist { id, ledger } => self.disk.write(id, ledger),
-            Effect::Reply { inbox, reply } => self.voice.reply(inbox, reply),
-            Effect::Publish(report) => self.voice.report(report),
-            Effect::Perform { lane, step } => self.hands.step(lane, step),
-            Effect::Fetch { image } => self.hands.fetch(image),
-            Effect::TakeInventory => self.hands.inventory(),
+            Effect::Reply { inbox, reply } => self.publisher.reply(inbox, reply),
+            Effect::Publish(report) => self.publisher.report(report),
+            Effect::Perform { instance, action } => self.executor.perform(instance, action),
+            Effect::Fetch { image } => self.executor.fetch(image),
+            Effect::TakeInventory => self.executor.inventory(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::container::Host;
-use agent::core::io::{ImageTrouble, Phase, StepFailure};
+use agent::core::io::{ActionFailure, ImageTrouble, Phase};
 use agent::device::Device;
 use contract::labels;
 use contract::pod_id::PodId;
@@ -170,8 +170,8 @@ async fn what_is_not_ours_is_neither_seen_nor_adopted_nor_touched() {
         let neighbour = cluster.foreign(&format!("{}-neighbour", cluster.id), look_alike).await;
 
         let engine = cluster.engine("n1");
-        match engine.create(&plan).await.map_err(StepFailure::from) {
-            Err(StepFailure::Refused(text)) => assert!(text.starts_with("409: 409 Conflict, "), "{text}"),
+        match engine.create(&plan).await.map_err(ActionFailure::from) {
+            Err(ActionFailure::Refused(text)) => assert!(text.starts_with("409: 409 Conflict, "), "{text}"),
             other => panic!("{other:?}"),
         }
         assert_eq!(engine.inventory().await.expect("lists"), []);
@@ -242,8 +242,8 @@ async fn a_missing_image_is_refused_with_what_the_engine_says() {
             containers: vec![ContainerSpec { image: "127.0.0.1:1/absent:1".to_owned(), ..Default::default() }],
             ..cluster.spec(1)
         };
-        match cluster.engine("n1").create(&cluster.plan(&spec, 0)).await.map_err(StepFailure::from) {
-            Err(StepFailure::NoImage { text, trouble: ImageTrouble::NoRegistry }) => {
+        match cluster.engine("n1").create(&cluster.plan(&spec, 0)).await.map_err(ActionFailure::from) {
+            Err(ActionFailure::NoImage { text, trouble: ImageTrouble::NoRegistry }) => {
                 assert!(text.starts_with("404: 404 Not Found, "), "{text}");
                 assert!(text.contains("absent") && text.contains("cannot be pulled"), "{text}");
             }
@@ -262,8 +262,8 @@ async fn a_container_that_cannot_be_started_is_left_for_a_start_that_says_why() 
         spec.containers[0].entrypoint = Some(vec!["/no-such-program".to_owned()]);
         let made = engine.create(&cluster.plan(&spec, 0)).await.expect("creates").expect("is there");
         assert_eq!(made.phase, Phase::Created);
-        match engine.start(&made.id).await.map_err(StepFailure::from) {
-            Err(StepFailure::Refused(text)) => assert!(text.contains("no-such-program"), "{text}"),
+        match engine.start(&made.id).await.map_err(ActionFailure::from) {
+            Err(ActionFailure::Refused(text)) => assert!(text.contains("no-such-program"), "{text}"),
             other => panic!("{other:?}"),
         }
     })

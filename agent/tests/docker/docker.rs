@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use agent::container::{Host, Plan, plan};
 use agent::docker::Engine;
-use agent::pulse::Pulse;
+use agent::engine_health::EngineHealth;
 use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig, NetworkCreateRequest};
 use bollard::query_parameters::{
@@ -55,7 +55,7 @@ impl Cluster {
         }
     }
     pub(crate) fn engine(&self, node: &str) -> Engine {
-        Engine::new(PathBuf::from(SOCKET), self.host(node), 6, Pulse::new().0)
+        Engine::new(PathBuf::from(SOCKET), self.host(node), 6, EngineHealth::new().0)
     }
     /// Containers of the node that are asked to end with this signal. The kernel keeps from process 1 whatever it has no handler for.
     pub(crate) async fn ending_with(&self, signal: &str, count: usize) -> Vec<String> {

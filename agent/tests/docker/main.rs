@@ -4,7 +4,6 @@
 //! also when the test fails.
 
 mod adapter;
-mod asks;
 mod away;
 mod crashes;
 mod docker;
@@ -13,5 +12,6 @@ mod names;
 mod networks;
 mod node;
 mod process;
-mod releases;
+mod requests;
+mod rollouts;
 mod tar;

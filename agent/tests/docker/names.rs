@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use agent::presence::EXIT_CODE;
+use agent::name_claim::EXIT_CODE;
 use contract::order::{OrderMessage, OrderReply};
 use contract::report::{ReportMessage, Stamp};
 use contract::subjects;

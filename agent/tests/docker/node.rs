@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agent::app::App;
 use agent::config::Config;
-use agent::presence::Taken;
+use agent::name_claim::Taken;
 use clap::Parser as _;
 use contract::fence::{Fence, Term};
 use contract::name::NodeName;

@@ -1,12 +1,12 @@
-//! `/api/backup`: everything stored, page by page. `/api/restore`: puts such pages back, step by step (both ours).
+//! `/api/backup`: all stored keys, page by page. `/api/restore`: uploads such pages and applies them (both ours).
 //!
-//! Who takes a backup asks for the next page at the revision of the first, so that all of it is from one moment. Who restores
-//! sends the parts of the file one by one, and then that they are all there.
+//! A client requests every page at the store revision of the first, so a backup is one snapshot. To restore, it uploads the
+//! parts one by one and then commits them.
 
 use axum::http::StatusCode;
 use contract::backup::Step;
 use contract::command::Verb as Change;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::{Resource, Verb};
@@ -14,7 +14,6 @@ use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
-/// Answers a request for a page.
 pub async fn backup(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => page(api, call).await,
@@ -22,7 +21,6 @@ pub async fn backup(api: &Api, call: &Call) -> Answer {
     }
 }
 
-/// Answers a step of a restore.
 pub async fn restore(api: &Api, call: &Call) -> Answer {
     let step = match call.verb {
         Verb::Post => serde_json::from_slice(&call.body)
@@ -50,10 +48,10 @@ async fn page(api: &Api, call: &Call) -> Answer {
     let after = call.params.text("after").map(str::to_owned);
     let reply = api.queries.ask(&Query::Backup { revision, after }).await?;
     match reply.answer {
-        Told::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
-        // It may have been compacted away: the same page will never come.
-        Told::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
-        Told::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
+        QueryAnswer::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
+        // etcd may have compacted the revision: a retry cannot succeed.
+        QueryAnswer::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
+        QueryAnswer::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
         _ => Err(queries::Error::Mismatch.into()),
     }
 }

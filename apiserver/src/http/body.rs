@@ -1,7 +1,7 @@
-//! Reads a request's body, up to the limit and not a byte more.
+//! Reads a request body up to the limit.
 //!
-//! The surprise: a body that is too large is still read for a while and thrown away. A server that closes while the
-//! client still writes makes the client see a reset connection instead of the answer that says why.
+//! A body that is too large is still read and discarded for a while: if the server closed while the client writes, the client
+//! would see a connection reset instead of the answer.
 
 use std::time::Duration;
 
@@ -15,19 +15,18 @@ use tokio::time::timeout;
 
 use super::respond::Refused;
 
-/// Most that is read and thrown away so that the client hears the answer.
+/// Most bytes discarded.
 const MOST_DRAINED: usize = 64 * 1024 * 1024;
-/// Longest time for that.
+/// Longest time to discard.
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
-/// Longest time a client may take to send a body of legal size.
+/// Deadline for a body within the limit.
 const LONGEST_READ: Duration = Duration::from_secs(15);
 
-/// The body, or why it is not taken.
 pub async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let mut chunks = body.into_data_stream();
     if announced.is_some_and(|length| length > LARGEST_BODY) {
-        // A client that asks before it sends has sent nothing, and will not after this answer.
+        // A client with `Expect: 100-continue` sends no body after this answer.
         if !headers.contains_key(EXPECT) {
             drain(chunks).await;
         }
@@ -68,7 +67,7 @@ async fn drain(mut chunks: BodyDataStream) {
         }
     };
     if timeout(LONGEST_DRAIN, reading).await.is_err() {
-        tracing::debug!("a body that is too large was not read to its end");
+        tracing::debug!("stopped discarding a body that is too large");
     }
 }
 

@@ -1,14 +1,13 @@
-//! `/api/cluster`: who leads, how much there is, and which apiserver says so (ours).
+//! `/api/cluster`: the leader, totals, and the answering apiserver (ours).
 
 use axum::http::StatusCode;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,
@@ -18,6 +17,6 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 
 async fn get(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Cluster).await?;
-    let Told::Cluster(cluster) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Cluster(cluster) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::OK, &view::cluster(&api.name, cluster)), reply.stale))
 }

@@ -1,8 +1,8 @@
-//! `/api/constraints`: what every placement keeps to, one constraint per type.
+//! `/api/constraints`: placement constraints of the whole cluster, one per type.
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::switches::Constraint;
 
 use super::respond::{self, Answer, Refused};
@@ -11,10 +11,9 @@ use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
-/// The type meant when none is given.
+/// The default type.
 const USUAL_TYPE: &str = "node";
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, &call).await,
@@ -31,7 +30,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 async fn get(api: &Api, call: &Call) -> Answer {
     let kind = call.params.text("type").unwrap_or(USUAL_TYPE);
     let reply = api.queries.ask(&Query::Constraints).await?;
-    let Told::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let found = all.into_iter().find(|constraint| constraint.kind == kind);
     let found = found.ok_or_else(|| Refused::not_found("No constraint found").stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &found), reply.stale))

@@ -1,4 +1,4 @@
-//! `/api/deadletters`: messages nobody could read or deliver, for a person to look at (ours).
+//! `/api/deadletters`: messages that could not be decoded or delivered (ours).
 
 use axum::http::StatusCode;
 use contract::api::{DeadLetters, Letter};
@@ -9,9 +9,8 @@ use fabric::nats::Stored;
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call, events};
-use crate::past::Found;
+use crate::streams::Filtered;
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, call).await,
@@ -20,14 +19,14 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 }
 
 async fn get(api: &Api, call: &Call) -> Answer {
-    let newest = api.past.newest(&DEAD_LETTERS, events::limit(&call.params), look).await?;
+    let newest = api.streams.newest(&DEAD_LETTERS, events::limit(&call.params), filter).await?;
     Ok(respond::json(StatusCode::OK, &DeadLetters { dead_letters: newest.found }))
 }
 
-fn look(stored: &Stored) -> Found<Letter> {
+fn filter(stored: &Stored) -> Filtered<Letter> {
     match serde_json::from_slice::<DeadLetter>(&stored.payload) {
-        Ok(DeadLetter { subject, reason, payload, at }) => Found::Wanted(Letter { subject, reason, payload, at }),
-        // One that another version wrote: there is nothing to show.
-        Err(_) => Found::Other,
+        Ok(DeadLetter { subject, reason, payload, at }) => Filtered::Match(Letter { subject, reason, payload, at }),
+        // Written by another version: nothing to show.
+        Err(_) => Filtered::Skip,
     }
 }

@@ -1,12 +1,12 @@
 //! `/api/depends`: dependency pods, which run beside the instances that name them.
 //!
-//! The surprises are the original's: the name of a change stands in its body, two of its texts are spelt differently, and
-//! who removes one without force is told 202 even when it stays because it is in use.
+//! As in the original, a change has its name in the body, two texts are spelt differently, and a removal without force is
+//! answered 202 even when the dependency stays because it is in use.
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::name::GroupName;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::spec::PodSpec;
 
 use super::respond::{self, Answer, Refused};
@@ -18,7 +18,6 @@ use crate::{queries, view};
 const NO_NAME: &str = "Missing dependency pod name for the request";
 const UNKNOWN: &str = "DependencyPod not existed";
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, &call).await,
@@ -32,9 +31,9 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 async fn get(api: &Api, call: &Call) -> Answer {
     let name = dependency_name(call)?;
     let reply = api.queries.ask(&Query::Dependency { name }).await?;
-    let Told::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let dependency = found.ok_or_else(|| Refused::not_found(UNKNOWN).stale(reply.stale))?;
-    let inspected = api.queries.inspect(view::questions(dependency.pods.values().flatten())).await;
+    let inspected = api.queries.inspect(view::inspect_requests(dependency.pods.values().flatten())).await;
     let body = view::dependency(*dependency, inspected);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
@@ -58,14 +57,14 @@ async fn delete(api: &Api, call: Call) -> Answer {
     writes::change(api, &call, Change::RemoveDependency { name, force }, promise).await
 }
 
-/// The body of a change; `flawed` begins what is told of one that is not sound.
+/// The body of a change; `flawed` starts the error message.
 fn pod_spec(call: &Call, flawed: &str) -> Result<Box<PodSpec>, Refused> {
-    podgroups::pod_for(&call.body, podgroups::is_strict(call), flawed).map(Box::new)
+    podgroups::parse_pod(&call.body, podgroups::is_strict(call), flawed).map(Box::new)
 }
 
 fn dependency_name(call: &Call) -> Result<GroupName, Refused> {
     let name = call.params.text("name").ok_or_else(|| Refused::bad_request(NO_NAME))?;
-    // A text that cannot be a name names nothing.
+    // An invalid name is an unknown name.
     name.parse().map_err(|_| Refused::not_found(UNKNOWN))
 }
 

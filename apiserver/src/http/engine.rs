@@ -1,12 +1,13 @@
-//! `/api/engine/config` and `/api/engine/maintenance`: what keeps hands off the cluster. `/api/guard`: who mends it.
+//! The switches: `/api/engine/config` and `/api/engine/maintenance` (read-only, maintenance), `/api/guard` (replace missing
+//! instances).
 //!
-//! Both are stored by the leader and so shared by all apiservers. The surprise: a change of the configuration is
-//! answered with the result, which is asked for after the change is in effect.
+//! The leader stores them, so all apiservers share them. A change of the configuration is answered with the new
+//! configuration, queried after the change took effect.
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::lenient_json;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use serde::{Deserialize, Serialize};
 
 use super::respond::{self, Answer, Refused};
@@ -22,7 +23,7 @@ struct Config {
     maintenance: bool,
 }
 
-/// `PATCH /api/engine/config`: what is absent stays.
+/// `PATCH /api/engine/config`: an absent switch stays as it is.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Partial {
@@ -40,7 +41,6 @@ struct Switched {
     successed: &'static str,
 }
 
-/// Answers a request for the configuration.
 pub async fn config(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => show(api).await,
@@ -53,7 +53,6 @@ pub async fn config(api: &Api, call: Call) -> Answer {
     }
 }
 
-/// Answers a request for maintenance.
 pub async fn maintenance(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Patch => {
@@ -64,12 +63,11 @@ pub async fn maintenance(api: &Api, call: Call) -> Answer {
     }
 }
 
-/// Answers a request for the guard.
 pub async fn guard(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => {
             let reply = api.queries.ask(&Query::Engine).await?;
-            let Told::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            let QueryAnswer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
             let guard = if engine.guarding { "working" } else { "sleeping" };
             Ok(respond::stale(respond::json(StatusCode::OK, &Guard { guard }), reply.stale))
         }
@@ -83,10 +81,10 @@ pub async fn guard(api: &Api, call: Call) -> Answer {
 
 async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> Answer {
     let settled = writes::settle(api, call, Change::Configure { readonly, maintenance }).await;
-    api.gate.doubt();
+    api.read_only.invalidate();
     let settled = settled?;
     if settled.queued {
-        // Nobody leads: what the result will be is not known yet.
+        // Queued without a leader: the result is not known yet.
         let check_url = Resource::EngineConfig.path().to_owned();
         let promise = Promise { check_url, message: "engine config will be patched" };
         return Ok(writes::accepted(&settled, promise));
@@ -96,12 +94,12 @@ async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Pa
 
 async fn show(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Engine).await?;
-    let Told::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let config = Config { readonly: engine.readonly, maintenance: engine.maintenance };
     Ok(respond::stale(respond::json(StatusCode::OK, &config), reply.stale))
 }
 
-/// Always 200, as in the original; a change that is not stored is `Failed` and nothing else happens.
+/// Always 200, as in the original; a change that was not stored is answered `Failed`.
 async fn switch_guard(api: &Api, call: &Call, working: bool) -> Answer {
     let successed = match writes::settle(api, call, Change::Guard { working }).await {
         Ok(_) => "OK",

@@ -23,7 +23,7 @@ use super::params::Params;
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call};
-use crate::past::{Follower, Found};
+use crate::streams::{Filtered, Follower};
 
 /// Events in an answer when nobody says how many.
 const USUAL: i64 = 100;
@@ -35,7 +35,6 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Proxies that gather answers would gather this one for ever.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get if call.params.boolean("follow", false) => follow(api, call).await,
@@ -45,30 +44,31 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 }
 
 async fn get(api: &Api, call: &Call) -> Answer {
-    let wanted = Wanted::read(&call.params, api.past.now())?;
-    let newest = api.past.newest(&EVENTS, limit(&call.params), |stored| wanted.look(stored)).await?;
+    let filter = EventFilter::read(&call.params, api.streams.now())?;
+    let newest = api.streams.newest(&EVENTS, limit(&call.params), |stored| filter.apply(stored)).await?;
     let events = newest.found.into_iter().map(|(_, event)| event).collect();
     Ok(respond::json(StatusCode::OK, &Events { events }))
 }
 
 async fn follow(api: &Api, call: &Call) -> Answer {
-    let wanted = Wanted::read(&call.params, api.past.now())?;
-    let place = api.past.place(call.peer).map_err(|full| Refused::too_many("followers of events", full))?;
-    let asks_past = call.params.text("since").is_some() || call.params.text("limit").is_some();
-    let (after, past) = match resumes_after(&call.headers) {
+    let filter = EventFilter::read(&call.params, api.streams.now())?;
+    let permit =
+        api.streams.follower_permit(call.peer).map_err(|full| Refused::too_many("followers of events", full))?;
+    let wants_backlog = call.params.text("since").is_some() || call.params.text("limit").is_some();
+    let (after, backlog) = match resumes_after(&call.headers) {
         Some(after) => (after, Vec::new()),
-        None if asks_past => {
-            let newest = api.past.newest(&EVENTS, limit(&call.params), |stored| wanted.look(stored)).await?;
+        None if wants_backlog => {
+            let newest = api.streams.newest(&EVENTS, limit(&call.params), |stored| filter.apply(stored)).await?;
             (newest.last, newest.found)
         }
-        // Looked at before the answer begins: whoever has it misses nothing.
-        None => (api.past.end(&EVENTS).await?, Vec::new()),
+        // Read before the answer begins, so that the client misses no event after its headers.
+        None => (api.streams.end(&EVENTS).await?, Vec::new()),
     };
-    let follower = api.past.follow(&EVENTS, after, place);
+    let follower = api.streams.follow(&EVENTS, after, permit);
     let mut keep_alive = interval(KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let past: VecDeque<Bytes> = past.iter().map(|(sequence, event)| frame(*sequence, event)).collect();
-    let feed = Feed { past, follower, wanted, keep_alive, leaving: api.past.leaving.clone() };
+    let backlog: VecDeque<Bytes> = backlog.iter().map(|(sequence, event)| frame(*sequence, event)).collect();
+    let feed = Feed { backlog, follower, filter, keep_alive, leaving: api.streams.leaving.clone() };
     let frames = futures_util::stream::unfold(feed, async |mut feed| {
         let frame = feed.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), feed))
@@ -81,26 +81,25 @@ async fn follow(api: &Api, call: &Call) -> Answer {
     Ok(response)
 }
 
-/// Where a client that was cut off stopped.
+/// The last event that a reconnecting client received.
 fn resumes_after(headers: &HeaderMap) -> Option<u64> {
     headers.get(LAST_EVENT_ID)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// How many are asked for, within bounds.
+/// The `limit` parameter, within bounds.
 pub fn limit(params: &Params) -> usize {
     usize::try_from(params.integer("limit", USUAL).clamp(1, MOST)).unwrap_or(1)
 }
 
-/// Which events somebody wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Wanted {
+struct EventFilter {
     group: Option<String>,
     node: Option<String>,
     kind: Option<Kind>,
     since: Option<Timestamp>,
 }
 
-impl Wanted {
+impl EventFilter {
     fn read(params: &Params, now: Timestamp) -> Result<Self, Refused> {
         let text = |name| params.text(name).map(str::to_owned);
         let kind = match params.text("kind") {
@@ -111,13 +110,13 @@ impl Wanted {
         Ok(Self { group: text("group"), node: text("node"), kind, since })
     }
 
-    fn look(&self, stored: &Stored) -> Found<(u64, Event)> {
-        // One that another version wrote and this one cannot read is skipped: it only explains.
-        let Ok(event) = serde_json::from_slice::<Event>(&stored.payload) else { return Found::Other };
+    fn apply(&self, stored: &Stored) -> Filtered<(u64, Event)> {
+        // An event of another version that cannot be decoded is skipped: events are only explanations.
+        let Ok(event) = serde_json::from_slice::<Event>(&stored.payload) else { return Filtered::Skip };
         if self.since.is_some_and(|since| event.at < since) {
-            return Found::TooOld;
+            return Filtered::TooOld;
         }
-        if self.matches(&event) { Found::Wanted((stored.sequence, event)) } else { Found::Other }
+        if self.matches(&event) { Filtered::Match((stored.sequence, event)) } else { Filtered::Skip }
     }
 
     fn matches(&self, event: &Event) -> bool {
@@ -133,7 +132,7 @@ fn unknown_kind(word: &str) -> Refused {
     Refused::bad_request(format!("{word:?} is no kind of event; the kinds are {}", kinds.join(", ")))
 }
 
-/// A time, or a span before now.
+/// A time, or a duration before now.
 fn since(text: &str, now: Timestamp) -> Result<Timestamp, Refused> {
     let time = Timestamp::parse(text).ok().or_else(|| fabric::duration::parse(text).ok().map(|span| now - span));
     let complaint =
@@ -147,18 +146,18 @@ fn frame(sequence: u64, event: &Event) -> Bytes {
     Bytes::from(format!("id: {sequence}\ndata: {data}\n\n"))
 }
 
-/// What one follower is sent.
+/// The frames of one follower: the backlog, then new events.
 struct Feed {
-    past: VecDeque<Bytes>,
+    backlog: VecDeque<Bytes>,
     follower: Follower,
-    wanted: Wanted,
+    filter: EventFilter,
     keep_alive: Interval,
     leaving: Shutdown,
 }
 
 impl Feed {
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(frame) = self.past.pop_front() {
+        if let Some(frame) = self.backlog.pop_front() {
             return Some(frame);
         }
         loop {
@@ -166,7 +165,7 @@ impl Feed {
                 () = self.leaving.wait() => return None,
                 _ = self.keep_alive.tick() => return Some(Bytes::from_static(b": still here\n\n")),
                 stored = self.follower.next() => {
-                    if let Found::Wanted((sequence, event)) = self.wanted.look(&stored) {
+                    if let Filtered::Match((sequence, event)) = self.filter.apply(&stored) {
                         return Some(frame(sequence, &event));
                     }
                 }
@@ -181,8 +180,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-    fn wanted(query: &str) -> Result<Wanted, Refused> {
-        Wanted::read(&Params::new(Some(query), Vec::new()), NOW)
+    fn wanted(query: &str) -> Result<EventFilter, Refused> {
+        EventFilter::read(&Params::new(Some(query), Vec::new()), NOW)
     }
 
     #[test]

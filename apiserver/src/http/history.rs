@@ -2,14 +2,13 @@
 
 use axum::http::StatusCode;
 use contract::name::GroupName;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, call).await,
@@ -23,11 +22,11 @@ async fn get(api: &Api, call: &Call) -> Answer {
     if instance == -1 {
         return Err(Refused::bad_request("No pod instance provided."));
     }
-    // A name or number nobody can have is unknown, and the unknown has no history.
+    // An invalid name or number counts as unknown: an empty history.
     let (Ok(name), Ok(instance)) = (name.parse::<GroupName>(), u32::try_from(instance)) else {
         return Ok(respond::json(StatusCode::OK, &view::history(Vec::new())));
     };
     let reply = api.queries.ask(&Query::History { name, instance }).await?;
-    let Told::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::OK, &view::history(events)), reply.stale))
 }

@@ -1,6 +1,6 @@
-//! The HTTP side: one entry for every request, which routes, reads parameters, asks the resource, counts.
+//! The HTTP handlers. [`entry`] takes every request: it routes, reads parameters, calls the resource and counts.
 //!
-//! A handler that panics or hangs still gives its client an answer.
+//! A client gets an answer even when a handler panics or hangs.
 
 pub mod backups;
 pub mod body;
@@ -19,8 +19,9 @@ pub mod operations;
 pub mod params;
 pub mod podgroups;
 pub mod ports;
-pub mod releases;
+pub mod renamed;
 pub mod respond;
+pub mod rollout_commands;
 pub mod rollouts;
 pub mod router;
 pub mod status;
@@ -39,60 +40,49 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use crate::commands::Commands;
-use crate::gate::Gate;
+use crate::debug_vars::{DebugVars, Hit};
 use crate::listen::Peer;
 use crate::metrics::{self, Metrics};
-use crate::past::Past;
 use crate::queries::{self, Queries};
-use crate::vars::{Hit, Vars};
+use crate::read_only::ReadOnlySwitch;
+use crate::streams::Streams;
 use params::Params;
 use respond::{Answer, Refused};
 use router::{Resource, Route, Verb};
 
-/// Longest a request may take: above the sum of all our own deadlines, so only a fault reaches it.
+/// Longer than all our deadlines together, so only a defect reaches it.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 
-/// What handlers work with.
+/// Shared by all handlers.
 #[derive(Debug)]
 pub struct Api {
-    /// Name of this apiserver.
     pub name: String,
-    /// Changes.
     pub commands: Commands,
-    /// Questions.
     pub queries: Queries,
-    /// The read-only switch.
-    pub gate: Gate,
-    /// What monitors read.
-    pub vars: Vars,
-    /// Counters.
+    pub read_only: ReadOnlySwitch,
+    pub debug_vars: DebugVars,
     pub metrics: Metrics,
-    /// What happened.
-    pub past: Past,
+    pub streams: Streams,
 }
 
-/// One request, as handlers see it.
+/// One request.
 #[derive(Debug)]
 pub struct Call {
-    /// Method.
     pub verb: Verb,
-    /// The resource that the path names.
     pub resource: Resource,
-    /// Query string and form.
+    /// From the query string and a form body.
     pub params: Params,
-    /// Where the request comes from.
     pub peer: IpAddr,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body; empty for methods without one.
+    /// Empty for methods without a body.
     pub body: Bytes,
-    /// The name in the path, for one of many.
+    /// The name in a path like `/api/nodes/{name}`.
     pub rest: String,
-    /// The body was read as parameters: nothing is left of it for a handler that asks for parameters first.
+    /// The body was a form, so its content is in `params`.
     pub consumed: bool,
 }
 
-/// Answers every request that is not for the admin routes.
+/// Answers every request except the admin routes.
 pub async fn entry(State(api): State<Arc<Api>>, request: Request) -> Response {
     let started = Instant::now();
     let route = router::route(request.method(), request.uri().path());
@@ -104,13 +94,13 @@ pub async fn entry(State(api): State<Arc<Api>>, request: Request) -> Response {
     let took = started.elapsed();
     api.metrics.latency.get_or_create(&timed).observe(took.as_secs_f64());
     if path != Resource::DebugVars.path() {
-        api.vars.count(Hit { path, status, took });
+        api.debug_vars.count(Hit { path, status, took });
     }
     tracing::debug!(path, method, status, "request answered");
     response
 }
 
-/// The answer of `work`, or one in its place when it panics or hangs.
+/// Answers 500 when `work` panics and 503 when it hangs.
 async fn guarded(work: impl Future<Output = Response>) -> Response {
     match AssertUnwindSafe(tokio::time::timeout(LONGEST_REQUEST, work)).catch_unwind().await {
         Ok(Ok(response)) => response,
@@ -126,9 +116,9 @@ async fn guarded(work: impl Future<Output = Response>) -> Response {
 }
 
 async fn serve(api: &Api, route: Route, request: Request) -> Response {
-    if is_gated(&route, &request) && api.gate.is_closed().await {
+    if is_change(&route, &request) && api.read_only.is_on().await {
         let (parts, body) = request.into_parts();
-        // Read, so that a client that is still sending hears the answer; what it sends does not matter any more.
+        // Read and ignored: a client that still sends would not see the answer.
         let _ = body::read(&parts.headers, body).await;
         return Refused::read_only().into_response();
     }
@@ -145,9 +135,8 @@ async fn serve(api: &Api, route: Route, request: Request) -> Response {
     }
 }
 
-/// Whether the read-only switch has a say: everything but GET, OPTIONS, redirects, plans, which change nothing, and the
-/// engine's own paths.
-fn is_gated(route: &Route, request: &Request) -> bool {
+/// Whether the read-only switch applies: to everything except GET, OPTIONS, redirects, plans and `/api/engine`.
+fn is_change(route: &Route, request: &Request) -> bool {
     match route {
         Route::Options(_) | Route::Redirect(_) | Route::Call(Resource::Plan, Verb::Post) => false,
         Route::Call(..) | Route::Head | Route::NotAllowed(_) | Route::Unknown => {
@@ -161,7 +150,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     let (parts, body) = request.into_parts();
     let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let form = if verb.has_body() { form::read(content_type, &body) } else { None };
+    let form = if verb.has_body() { form::read(content_type, body.clone()).await } else { None };
     let consumed = form.is_some();
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
@@ -177,7 +166,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
         Resource::Maintenance => engine::maintenance(api, call).await,
         Resource::Guard => engine::guard(api, call).await,
         Resource::Constraints => constraints::call(api, call).await,
-        Resource::DebugVars => Ok(respond::json(StatusCode::OK, &api.vars.page())),
+        Resource::DebugVars => Ok(respond::json(StatusCode::OK, &api.debug_vars.page())),
         Resource::Notifies => notifies::call(api, call).await,
         Resource::Operations => operations::call(api, &call).await,
         Resource::Cluster => cluster::call(api, &call).await,
@@ -204,14 +193,14 @@ fn labels(route: &Route, method: &Method) -> (&'static str, &'static str) {
 
 impl From<fabric::nats::Error> for Refused {
     fn from(error: fabric::nats::Error) -> Self {
-        tracing::warn!(%error, "stream not read");
+        tracing::warn!(%error, "could not read the stream");
         Self::unavailable(format!("{error}; try again in a moment"))
     }
 }
 
 impl From<queries::Error> for Refused {
     fn from(error: queries::Error) -> Self {
-        tracing::warn!(%error, "question not answered");
+        tracing::warn!(%error, "the query failed");
         Self::unavailable(format!("{error}; try again in a moment"))
     }
 }
@@ -221,7 +210,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_handler_that_panics_or_hangs_still_gets_its_client_an_answer() {
+    async fn a_client_gets_an_answer_when_the_handler_panics_or_hangs() {
         let panics = guarded(async { panic!("a fault") }).await;
         assert_eq!(panics.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let hangs = guarded(std::future::pending()).await;

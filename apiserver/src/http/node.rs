@@ -1,7 +1,7 @@
 //! `/api/nodes/{name}` (ours): everything about one node, and what operators may change about it.
 //!
-//! Unlike deployd's own parameters these are never guessed: everything that is wrong is named at once, because a node that was
-//! drained or removed by mistake cannot be told to forget it.
+//! Unlike the original's parameters these have no lenient defaults: one answer names every flaw, because draining or removing
+//! the wrong node cannot be undone.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use contract::command::{Refusal, Verb as Change};
 use contract::name::NodeName;
 use contract::node::NodeChange;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::validate::Flaw;
 
 use super::respond::{self, Answer, Refused, shown};
@@ -19,10 +19,9 @@ use super::{Api, Call};
 use crate::{queries, view};
 
 const COMMANDS: &str = "cordon, uncordon, drain or label";
-/// Parameters some command takes.
+/// Parameters of any command.
 const TAKEN: [&str; 2] = ["why", "force"];
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     let name = named(call)?;
     let (change, message) = match call.verb {
@@ -38,12 +37,12 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 
 async fn get(api: &Api, name: NodeName) -> Answer {
     let reply = api.queries.ask(&Query::Node { name: name.clone() }).await?;
-    let Told::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let page = found.ok_or_else(|| writes::refused(&Refusal::NodeUnknown { node: name }).stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &view::node_status(*page)), reply.stale))
 }
 
-/// What a PATCH asks for.
+/// The change and the answer's message.
 fn patch(call: &Call) -> Result<(NodeChange, &'static str), Refused> {
     let command = call.params.text("cmd").unwrap_or_default();
     let taken: &[&str] = match command {
@@ -64,7 +63,7 @@ fn patch(call: &Call) -> Result<(NodeChange, &'static str), Refused> {
         "label" => (NodeChange::Label { labels: labels(call, &mut flaws) }, "Labels of the node will change."),
         _ => (NodeChange::Uncordon, "Node may get new work again."),
     };
-    // What is asked is looked at too, so that everything wrong is told at once.
+    // Checked as well, so that one answer names every flaw.
     let is_read = flaws.iter().all(|flaw| flaw.field != "body");
     flaws.extend(read.0.validate().err().filter(|_| is_read).unwrap_or_default());
     if flaws.is_empty() { Ok(read) } else { Err(flawed(&flaws)) }
@@ -76,7 +75,7 @@ fn removal(call: &Call) -> Result<NodeChange, Refused> {
     if flaws.is_empty() { Ok(NodeChange::Remove { force }) } else { Err(flawed(&flaws)) }
 }
 
-/// The body: an object of labels; one that is null is taken away.
+/// The body: an object of labels; null removes a label.
 fn labels(call: &Call, flaws: &mut Vec<Flaw>) -> BTreeMap<String, Option<String>> {
     serde_json::from_slice(&call.body).unwrap_or_else(|error| {
         let problem = format!("should be JSON such as {{\"rack\": \"3\", \"old\": null}}: {error}");

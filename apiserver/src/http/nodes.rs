@@ -1,12 +1,12 @@
-//! `/api/nodes`: what nodes there are, and how to move work off one. Lists with 202, as the original does.
+//! `/api/nodes`: lists nodes (with 202, as the original) and moves instances off them.
 //!
-//! The surprise: names nobody has are accepted and nothing happens, as in the original; only texts that cannot be names,
-//! and instance numbers no instance can have, are refused.
+//! Unknown names are accepted without effect, as in the original; only invalid names and invalid instance numbers are
+//! refused.
 
 use axum::http::StatusCode;
 use contract::command::{Drift, Verb as Change};
 use contract::name;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use serde::Serialize;
 
 use super::respond::{self, Answer, Refused, shown};
@@ -15,10 +15,10 @@ use super::{Api, Call, writes};
 use crate::{queries, view};
 
 const NO_NODE: &str = "from node name required";
-/// The number that means every instance.
+/// Stands for every instance.
 const ALL: i64 = -1;
 
-/// The answer to an accepted drift; its members are in alphabetical order, as in the original.
+/// The answer to an accepted drift; fields in alphabetical order, as in the original.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Drifting<'a> {
@@ -43,7 +43,6 @@ struct Evacuating<'a> {
     queued: bool,
 }
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,
@@ -55,7 +54,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 
 async fn get(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Nodes).await?;
-    let Told::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::ACCEPTED, &view::nodes(nodes)), reply.stale))
 }
 
@@ -108,7 +107,7 @@ async fn evacuate(api: &Api, call: &Call) -> Answer {
     Ok(respond::json(StatusCode::ACCEPTED, &body))
 }
 
-/// The one instance meant; none for all of them.
+/// The instance; none means all of them.
 fn instance(number: i64) -> Result<Option<u32>, Refused> {
     if number == ALL {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! `/api/notifies`: the URLs that are told what goes wrong.
+//! `/api/notifies`: callback URLs.
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use url::Url;
 
 use super::respond::{self, Answer, Refused};
@@ -11,10 +11,9 @@ use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Longest callback: what browsers and proxies agree on.
+/// Longest callback URL: the common limit of browsers and proxies.
 const LONGEST_URL: usize = 2048;
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,
@@ -26,7 +25,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 
 async fn get(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Callbacks).await?;
-    let Told::Callbacks(urls) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Callbacks(urls) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     if urls.is_empty() {
         return Err(Refused::not_found("No notify found").stale(reply.stale));
     }
@@ -50,7 +49,7 @@ fn promise(message: &'static str) -> Promise {
     Promise { check_url: Resource::Notifies.path().to_owned(), message }
 }
 
-/// An absolute http or https URL; the original also took bare paths, to which nothing can be posted.
+/// Accepts absolute http and https URLs; the original also accepted bare paths, which cannot be posted to.
 fn check(text: &str) -> Result<(), String> {
     if text.len() > LONGEST_URL {
         return Err(format!("is {} bytes long, at most {LONGEST_URL} are allowed", text.len()));
@@ -59,7 +58,7 @@ fn check(text: &str) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("must start with http:// or https://, not {}:", url.scheme()));
     }
-    // Parsing drops blanks and line ends silently; stored and compared is the text itself.
+    // The parser drops blanks and line ends silently, but the text itself is stored and compared.
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err("must not contain blanks or control characters".to_owned());
     }

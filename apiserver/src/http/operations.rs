@@ -1,15 +1,14 @@
-//! `/api/operations`: what became of a change (ours).
+//! `/api/operations`: the outcome of a command (ours).
 
 use axum::http::StatusCode;
 use contract::name::CommandId;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, call).await,
@@ -22,7 +21,7 @@ async fn get(api: &Api, call: &Call) -> Answer {
     let unknown = || Refused::not_found("No such operation, or not decided yet, or decided long ago");
     let id: CommandId = id.parse().map_err(|_| unknown())?;
     let reply = api.queries.ask(&Query::Operation { id }).await?;
-    let Told::Operation(outcome) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Operation(outcome) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let outcome = outcome.ok_or_else(|| unknown().stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &view::operation(&outcome)), reply.stale))
 }

@@ -1,33 +1,30 @@
-//! Parameters of a request, read by deployd's rules. Pure.
+//! Parameters of a request, by the original's rules. Pure.
 //!
-//! Nothing is ever refused for its type: what is missing, empty or malformed is the default. Values of a form body
-//! come before those of the query string, and the first value of a name wins.
+//! A missing, empty or malformed value becomes the default, never an error. Form values come before query values; the first
+//! value of a name wins.
 
 use serde::Serialize;
 use url::form_urlencoded;
 
-/// Parameters in the order they count.
+/// In order of precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// The parameters of a query string and, before them, those of a form body.
     pub fn new(query: Option<&str>, form: Vec<(String, String)>) -> Self {
         let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned();
         Self(form.into_iter().chain(query).collect())
     }
 
-    /// A text; none when missing or empty.
+    /// None when missing or empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// A whole number in base ten.
     pub fn integer(&self, name: &str, default: i64) -> i64 {
         self.text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     }
 
-    /// A truth value.
     pub fn boolean(&self, name: &str, default: bool) -> bool {
         match self.text(name) {
             Some("1" | "t" | "T" | "TRUE" | "true" | "True") => true,
@@ -54,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read() {
+    fn percent_escapes_are_decoded() {
         assert_eq!(query("name=a%2eb+c%20d").text("name"), Some("a.b c d"));
         assert_eq!(query("name=%zz").text("name"), Some("%zz"));
     }
@@ -77,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_are_go_words_or_the_default() {
+    fn booleans_are_those_of_go_or_the_default() {
         for word in ["1", "t", "T", "TRUE", "true", "True"] {
             assert!(query(&format!("b={word}")).boolean("b", false), "{word}");
         }

@@ -1,14 +1,13 @@
-//! `/api/podgroups`: create, look, remove, and the ways to change: another number, another spec, an operation, and what
-//! [`super::releases`] says to a release.
+//! `/api/podgroups`: create, read, delete and patch (replicas, spec, operation, and [`super::rollout_commands`]).
 //!
-//! What is wrong with a request itself is told before the leader is asked: the name first, then the command, then its
-//! parameters. Whether there is such a group, and whether it is free, only the leader knows.
+//! The apiserver checks the request itself: first the name, then the command, then its parameters. The leader checks whether
+//! the group exists and is unlocked.
 
 use axum::http::StatusCode;
 use contract::command::{Act, Removal, Verb as Change};
 use contract::lenient_json;
 use contract::name::GroupName;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::rollout_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
@@ -16,8 +15,8 @@ use contract::validate::MOST_INSTANCES;
 use contract::{duplicate_fields, strict};
 use serde_json::Value;
 
-use super::releases;
 use super::respond::{self, Answer, Refused, shown};
+use super::rollout_commands;
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -26,10 +25,9 @@ use crate::view;
 
 const NO_NAME: &str = "No pod group name provided.";
 const UNKNOWN: &str = "PodGroup not existed";
-/// Groups on a page, unless the client says otherwise, and at most.
+/// Default and largest page size.
 const PAGE: (i64, i64) = (100, 1000);
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, &call).await,
@@ -47,12 +45,12 @@ async fn get(api: &Api, call: &Call) -> Answer {
         true => Refused::not_found(UNKNOWN),
         false => Refused::not_found(format!("No such pod group name={}", shown(name))),
     };
-    // A text that cannot be a name names no group.
+    // An invalid name is an unknown name.
     let group: GroupName = name.parse().map_err(|_| unknown())?;
     let reply = api.queries.ask(&Query::Group { name: group, refresh }).await?;
-    let Told::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let group = found.ok_or_else(|| unknown().stale(reply.stale))?;
-    let inspected = api.queries.inspect(view::questions(&group.pods)).await;
+    let inspected = api.queries.inspect(view::inspect_requests(&group.pods)).await;
     let body = view::pod_group(*group, inspected);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
@@ -69,25 +67,25 @@ async fn list(api: &Api, call: &Call) -> Answer {
     let limit = params.integer("limit", usual).clamp(1, most);
     let limit = u32::try_from(limit).unwrap_or(1);
     let reply = api.queries.ask(&Query::Groups { namespace, after, limit }).await?;
-    let Told::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let body = view::group_list(lines, usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
 
 async fn post(api: &Api, call: Call) -> Answer {
-    let spec = asked_for(&call.body, is_strict(&call))?;
+    let spec = parse_group(&call.body, is_strict(&call))?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
     writes::change(api, &call, Change::CreateGroup { spec }, promise).await
 }
 
-/// `strict=true`: unknown fields and numbers out of range are refused.
+/// `strict=true` refuses unknown fields and numbers out of range.
 pub(super) fn is_strict(call: &Call) -> bool {
     call.params.boolean("strict", false)
 }
 
-/// The group a body asks for.
-pub(super) fn asked_for(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Refused> {
+/// Decodes and validates the body of a create.
+pub(super) fn parse_group(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}"));
     if let Some(problem) = duplicate_fields::problem(body).filter(|_| is_strict) {
         return Err(Refused::bad_request(format!("Invalid PodGroupSpec params format: {problem}")));
@@ -98,7 +96,7 @@ pub(super) fn asked_for(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Re
     let mut flaws =
         if is_strict { strict::group_flaws(&document, &spec) } else { rollout_fields::strangers(&document) };
     if is_strict && !strict::names(&document, "RestartPolicy") {
-        // Absent means never in the contract, which hardly any service wants: only plain requests keep that default.
+        // The original's default is `never`, which hardly any service wants: only requests without `strict` keep it.
         spec.restart_policy = RestartPolicy::Always;
     }
     flaws.extend(spec.validate().err().unwrap_or_default());
@@ -132,10 +130,14 @@ async fn patch(api: &Api, call: Call) -> Answer {
         "replica" => (replica(&call)?, patched),
         "spec" => (spec(&call)?, patched),
         "operation" => (operation(&call)?, patched),
-        "strategy" => (releases::strategy(&call)?, releases::promise(name, "Strategy will be patched.")),
-        "rollout" => (releases::rollout(&call)?, releases::promise(name, "Rollout will follow.")),
-        "gate" => (releases::gate(&call)?, releases::promise(name, "Readiness gate will be set.")),
-        "drained" => (releases::drained(&call)?, releases::promise(name, "Instance will be taken as drained.")),
+        "strategy" => {
+            (rollout_commands::strategy(&call)?, rollout_commands::promise(name, "Strategy will be patched."))
+        }
+        "rollout" => (rollout_commands::rollout(&call)?, rollout_commands::promise(name, "Rollout will follow.")),
+        "gate" => (rollout_commands::gate(&call)?, rollout_commands::promise(name, "Readiness gate will be set.")),
+        "drained" => {
+            (rollout_commands::drained(&call)?, rollout_commands::promise(name, "Instance will be taken as drained."))
+        }
         other => {
             let message = format!(
                 "Unknown command cmd={:?}: should be replica, spec or operation, or for releases strategy, rollout, gate \
@@ -167,17 +169,17 @@ fn replica(call: &Call) -> Result<Change, Refused> {
     Ok(Change::Replica { name: group_name(call)?, num_instances, restart_policy })
 }
 
-/// A limit of 0 is no flaw: it means "as before" (Q-03).
+/// A limit of 0 means "unchanged" (Q-03).
 fn spec(call: &Call) -> Result<Change, Refused> {
-    // The command was read from the parameters, so a form has used up the body, as in the original.
+    // A form body is consumed by the parameters, as in the original.
     let body = if call.consumed { &[] } else { call.body.as_ref() };
-    let pod = pod_for(body, is_strict(call), "Missing parameter for PodSpec")?;
-    let cause = releases::cause(call)?;
+    let pod = parse_pod(body, is_strict(call), "Missing parameter for PodSpec")?;
+    let cause = rollout_commands::cause(call)?;
     Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod), cause })
 }
 
-/// The pod a body asks for; `flawed` begins the message about one that is not sound.
-pub(super) fn pod_for(body: &[u8], is_strict: bool, flawed: &str) -> Result<PodSpec, Refused> {
+/// Decodes and validates a pod spec; `flawed` starts the error message.
+pub(super) fn parse_pod(body: &[u8], is_strict: bool, flawed: &str) -> Result<PodSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}"));
     if let Some(problem) = duplicate_fields::problem(body).filter(|_| is_strict) {
         return Err(Refused::bad_request(format!("Bad parameter format for PodSpec, {problem}")));
@@ -190,7 +192,7 @@ pub(super) fn pod_for(body: &[u8], is_strict: bool, flawed: &str) -> Result<PodS
     if flaws.is_empty() { Ok(pod) } else { Err(Refused::flawed(flawed, &flaws)) }
 }
 
-/// Words and numbers that mean nothing are accepted and nothing is done, as in the original.
+/// Unknown operations and invalid numbers are accepted without effect, as in the original.
 fn operation(call: &Call) -> Result<Change, Refused> {
     let act = match call.params.text("optype") {
         Some("start") => Act::Start,
@@ -206,7 +208,6 @@ fn operation(call: &Call) -> Result<Change, Refused> {
     })
 }
 
-/// The name parameter of a change.
 pub(super) fn group_name(call: &Call) -> Result<GroupName, Refused> {
     let name = call.params.text("name").ok_or_else(|| Refused::bad_request(NO_NAME))?;
     name.parse().map_err(|_| Refused::not_found(UNKNOWN))

@@ -1,18 +1,17 @@
-//! `/api/ports`: who has which stream port, and whether some are free.
+//! `/api/ports`: claimed stream ports, and whether given ports are free.
 
 use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use contract::api::PortsToValidate;
 use contract::lenient_json;
-use contract::query::{Answer as Told, PortClaim, Query};
+use contract::query::{Answer as QueryAnswer, PortClaim, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,
@@ -48,6 +47,6 @@ async fn validate(api: &Api, call: &Call) -> Answer {
 
 async fn claims(api: &Api) -> Result<(Vec<PortClaim>, bool), Refused> {
     let reply = api.queries.ask(&Query::Ports).await?;
-    let Told::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok((claims, reply.stale))
 }

@@ -1,5 +1,5 @@
-//! Writes answers the way deployd's clients read them: two-space JSON with a final newline, errors as
-//! `{"message", "data"}` where `data` repeats the message unless the router itself refused.
+//! Responses in the original's format: two-space JSON with a final newline; errors as `{"message", "data"}`, where `data`
+//! repeats the message unless the router refused.
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -13,43 +13,40 @@ use serde::Serialize;
 use super::router::Resource;
 use crate::peers::Full;
 
-/// Header of answers that a standby gave because nobody leads.
+/// Marks answers of a standby, given while there is no leader.
 pub const STALE: HeaderName = HeaderName::from_static("deployd-stale");
 
-/// Header of a refused change that may have been accepted all the same: its value is `unknown`.
+/// `unknown` in an error answer when the change may still take effect.
 pub const OUTCOME: HeaderName = HeaderName::from_static("deployd-outcome");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Most flaws told at once: a body may hold ten thousand, and nobody reads that.
+/// Most flaws listed in one message; a body may have ten thousand.
 const MOST_FLAWS: usize = 50;
 
-/// What a handler gives back.
 pub type Answer = Result<Response, Refused>;
 
-/// A request that is not done, with the reason.
+/// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// HTTP status.
     pub status: StatusCode,
-    /// What is wrong and what to do.
+    /// The problem and the remedy.
     pub message: String,
-    /// The router refused: `data` stays empty.
+    /// Refused by the router: `data` is empty.
     by_router: bool,
-    /// Seconds after which another try makes sense.
+    /// `Retry-After` in seconds.
     retry_after: Option<u32>,
-    /// A standby said so, and it may be behind.
+    /// Answered by a standby.
     stale: bool,
-    /// The body is the bare message, and not JSON.
+    /// The body is plain text instead of JSON.
     plain: bool,
-    /// Whether the change was accepted is not known.
+    /// It is unknown whether the change was accepted.
     is_unknown: bool,
 }
 
 impl Refused {
-    /// A refusal of a handler.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -65,36 +62,36 @@ impl Refused {
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
-    /// 400 with every flaw, but not more than a person reads.
+    /// 400 with the first 50 flaws.
     pub fn flawed(what: &str, flaws: &[Flaw]) -> Self {
-        let told = sentence(&flaws[..flaws.len().min(MOST_FLAWS)]);
+        let listed = sentence(&flaws[..flaws.len().min(MOST_FLAWS)]);
         Self::bad_request(match flaws.len().saturating_sub(MOST_FLAWS) {
-            0 => format!("{what}: {told}"),
-            more => format!("{what}: {told}; and {more} more"),
+            0 => format!("{what}: {listed}"),
+            more => format!("{what}: {listed}; and {more} more"),
         })
     }
     /// 404.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
-    /// 405 for a method the resource does not implement.
+    /// 405 for a method that the resource does not implement.
     pub fn unsupported(word: &str) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("{word} method is not supported"))
     }
-    /// 503 with a hint when to come back.
+    /// 503 with `Retry-After`.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        // A fail-over takes 5 to 8 s; most other troubles of the bus are over sooner.
+        // A failover takes 5 to 8 s; most other outages of the bus are shorter.
         Self { retry_after: Some(2), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
-    /// 503 for a change that was sent without a confirmation: it may still be made.
+    /// 503 for a change that was sent but not confirmed: it may still take effect.
     pub fn unknown(message: impl Into<String>) -> Self {
         Self { is_unknown: true, ..Self::unavailable(message) }
     }
-    /// 503 of a server that has too much to do, with the seconds after which another try makes sense.
+    /// 503 of an overloaded server, with `Retry-After`.
     pub fn busy(message: impl Into<String>, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
-    /// 429 when a peer has too much of something, 503 when all peers together have.
+    /// 429 at the limit of a peer, 503 at the limit of all peers together.
     pub fn too_many(what: &str, full: Full) -> Self {
         let (status, message) = match full {
             Full::Peer => (
@@ -108,16 +105,14 @@ impl Refused {
         };
         Self { retry_after: Some(1), ..Self::new(status, message) }
     }
-    /// The same refusal, marked as one that may be behind.
     #[must_use]
     pub fn stale(self, stale: bool) -> Self {
         Self { stale, ..self }
     }
-    /// 403 while the engine refuses changes: the one refusal that is plain text.
+    /// 403 while the read-only switch is on: the only error in plain text.
     pub fn read_only() -> Self {
         Self { plain: true, ..Self::new(StatusCode::FORBIDDEN, Refusal::ReadOnly.to_string()) }
     }
-    /// The router's own refusal.
     pub fn by_router(status: StatusCode, message: &str) -> Self {
         Self { by_router: true, ..Self::new(status, message) }
     }
@@ -147,7 +142,7 @@ fn plain(status: StatusCode, message: String) -> Response {
     response
 }
 
-/// A client's text, cut so that an answer stays small.
+/// Truncates text of a client.
 pub fn shown(text: &str) -> String {
     let mut cut: String = text.chars().take(200).collect();
     if cut.len() < text.len() {
@@ -160,7 +155,7 @@ pub fn shown(text: &str) -> String {
 pub fn json<T: Serialize + ?Sized>(status: StatusCode, body: &T) -> Response {
     let (status, text) = match serde_json::to_string_pretty(body) {
         Ok(text) => (status, escaped(without_empty_log_options(text))),
-        // Bodies are our own types with string keys; should one ever fail, a client still gets an answer.
+        // Our types always serialize; if one ever failed, the client still gets an answer.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{{\"message\": {:?}}}", error.to_string())),
     };
     let mut response = Response::new(Body::from(text + "\n"));
@@ -169,7 +164,7 @@ pub fn json<T: Serialize + ?Sized>(status: StatusCode, body: &T) -> Response {
     response
 }
 
-/// The same answer, marked as one that may be behind.
+/// Marks an answer of a standby.
 pub fn stale(mut response: Response, stale: bool) -> Response {
     if stale {
         response.headers_mut().insert(STALE, HeaderValue::from_static("true"));
@@ -184,20 +179,20 @@ pub fn options(resource: Resource) -> Response {
     response
 }
 
-/// The answer to a method nobody knows.
+/// The answer to an unknown method.
 pub fn method_not_allowed(resource: Resource) -> Response {
     let mut response = Refused::by_router(StatusCode::METHOD_NOT_ALLOWED, "Method is not allowed").into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(resource.allow()));
     response
 }
 
-/// The way to the right path: 301 for GET, 307 for methods whose body must come along.
+/// Redirects to the canonical path: 301 for GET, 307 for methods with a body.
 pub fn redirect(method: &Method, path: &str, query: Option<&str>) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() =
         if *method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
     let target = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
-    // A query that came in as a URI is made of characters a header may hold; if not, the bare path still helps.
+    // A query from a URI is a valid header value; if not, redirect without the query.
     let target = HeaderValue::try_from(target).or_else(|_| HeaderValue::try_from(path));
     if let Ok(target) = target {
         response.headers_mut().insert(LOCATION, target);
@@ -205,14 +200,14 @@ pub fn redirect(method: &Method, path: &str, query: Option<&str>) -> Response {
     response
 }
 
-/// A log driver without options is `"Config": null`, as in the original. Stored specs keep `{}`: their digests must not change,
-/// and an older scheduler could not read `null`. Within a string every quote is escaped, so this only matches the field.
+/// Empty options of a log driver are `"Config": null`, as in the original. Stored specs keep `{}`: their digests must not
+/// change, and older schedulers cannot decode `null`. Quotes inside strings are escaped, so this matches only the field.
 fn without_empty_log_options(text: String) -> String {
     const EMPTY: &str = "\"Config\": {}";
     if text.contains(EMPTY) { text.replace(EMPTY, "\"Config\": null") } else { text }
 }
 
-/// Go's JSON escapes what could end an HTML script; these characters only occur inside strings.
+/// Escapes HTML characters like Go's JSON encoder; they occur only inside strings.
 fn escaped(text: String) -> String {
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         return text;

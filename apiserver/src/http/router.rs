@@ -1,61 +1,45 @@
-//! Says what a method and a path mean, by deployd's rules. Pure.
+//! Routes a method and a path, by the original's rules. Pure.
 //!
-//! The surprise: every method is routed on every resource, a resource then refuses what it does not do; and a path
-//! that is right but for its case, a slash too many or dots is redirected, not refused.
+//! Every method is routed on every resource; the resource refuses what it does not implement. A path that differs only in
+//! case, extra slashes or dots is redirected.
 
 use axum::http::Method;
 
-/// Something with a path of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
-    /// Groups.
     PodGroups,
-    /// Dependency pods.
     Depends,
-    /// Nodes.
     Nodes,
-    /// One node.
     Node,
-    /// Started or stopped.
+    /// Scheduling on or off.
     Status,
-    /// Callbacks.
     Notifies,
-    /// What became of commands.
+    /// Outcomes of commands.
     Operations,
-    /// The cluster at a glance.
     Cluster,
-    /// Read-only and maintenance.
+    /// The read-only and maintenance switches.
     EngineConfig,
-    /// Maintenance alone.
     Maintenance,
-    /// Whether missing instances are made anew.
+    /// The missing-instance guard.
     Guard,
-    /// What every placement keeps to.
+    /// Placement constraints of the whole cluster.
     Constraints,
-    /// Counts of requests.
+    /// Request statistics.
     DebugVars,
-    /// Stream ports.
     Ports,
-    /// Starts and stops.
+    /// Starts and stops of containers.
     History,
-    /// What happened and why.
     Events,
-    /// What nobody could read or deliver.
     DeadLetters,
-    /// Where releases stand.
     Rollouts,
-    /// What groups were before.
     Revisions,
-    /// What a spec would do.
+    /// Preview of a spec.
     Plan,
-    /// Everything stored.
     Backup,
-    /// A backup that is put back.
     Restore,
 }
 
 impl Resource {
-    /// All of them.
     pub const ALL: [Self; 22] = [
         Self::PodGroups,
         Self::Depends,
@@ -81,7 +65,7 @@ impl Resource {
         Self::Restore,
     ];
 
-    /// The one path; for one of many, with what stands for its name.
+    /// Its path; `{name}` stands for a name in it.
     pub fn path(self) -> &'static str {
         match self {
             Self::PodGroups => "/api/podgroups",
@@ -117,26 +101,20 @@ impl Resource {
     }
 }
 
-/// Paths below this may be changed even while changes are refused.
+/// The read-only switch does not apply below this path.
 pub const ALWAYS_OPEN: &str = "/api/engine/";
 
-/// A method resources may implement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// GET.
     Get,
-    /// POST.
     Post,
-    /// PUT.
     Put,
-    /// PATCH.
     Patch,
-    /// DELETE.
     Delete,
 }
 
 impl Verb {
-    /// The word in refusals.
+    /// As written in error messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Get => "Get",
@@ -146,30 +124,24 @@ impl Verb {
             Self::Delete => "Delete",
         }
     }
-    /// True when the body may carry parameters or a document.
     pub fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 }
 
-/// What a request means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// Ask the resource.
     Call(Resource, Verb),
-    /// HEAD: routed, never implemented.
+    /// HEAD is routed but never implemented.
     Head,
-    /// OPTIONS: say what is allowed.
     Options(Resource),
-    /// A method nobody knows.
+    /// An unknown method.
     NotAllowed(Resource),
-    /// The right path is this one.
+    /// To the canonical path.
     Redirect(&'static str),
-    /// No such path.
     Unknown,
 }
 
-/// What `method` on `path` means.
 pub fn route(method: &Method, path: &str) -> Route {
     let known = Resource::ALL.into_iter().find(|resource| resource.path() == path);
     let Some(resource) = known.or_else(|| (!rest(path).is_empty()).then_some(Resource::Node)) else {
@@ -190,14 +162,14 @@ pub fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-/// The name at the end of a path that names one of many; empty for every other path.
+/// The name at the end of a path like `/api/nodes/{name}`; empty for other paths.
 pub fn rest(path: &str) -> &str {
     path.strip_prefix("/api/nodes/")
         .filter(|name| !name.contains('/') && ![".", ".."].contains(name))
         .unwrap_or_default()
 }
 
-/// The path without empty parts, `.` and `..`.
+/// Removes empty segments, `.` and `..`.
 fn clean(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -235,17 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_only_read() {
-        let vars = Resource::DebugVars;
-        assert_eq!(route(&Method::GET, vars.path()), Route::Call(vars, Verb::Get));
-        assert_eq!(route(&Method::OPTIONS, vars.path()), Route::Options(vars));
+    fn debug_vars_are_read_only() {
+        let debug_vars = Resource::DebugVars;
+        assert_eq!(route(&Method::GET, debug_vars.path()), Route::Call(debug_vars, Verb::Get));
+        assert_eq!(route(&Method::OPTIONS, debug_vars.path()), Route::Options(debug_vars));
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::TRACE] {
-            assert_eq!(route(&method, vars.path()), Route::NotAllowed(vars), "{method}");
+            assert_eq!(route(&method, debug_vars.path()), Route::NotAllowed(debug_vars), "{method}");
         }
     }
 
     #[test]
-    fn a_path_that_is_nearly_right_is_redirected() {
+    fn a_path_that_is_not_canonical_is_redirected() {
         for path in
             ["/api/podgroups/", "/API/PodGroups", "//api//podgroups", "/api/./podgroups", "/api/x/../podgroups///"]
         {

@@ -1,7 +1,7 @@
-//! `/api/status`: whether the engine is started.
+//! `/api/status`: the scheduling switch.
 //!
-//! Console asks before everything it does, so GET is one short question that never fails: without an answer the last
-//! one heard stands, and before any `started`, because whatever is asked of a cluster without schedulers waits anyway.
+//! Console polls it before every action, so GET is one short query that never fails: without an answer it returns the last
+//! known value, at first `started` (without schedulers every change waits anyway).
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,10 @@ use super::{Api, Call, writes};
 /// `PATCH /api/status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct StatusBody {
     status: String,
 }
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,
@@ -31,14 +30,15 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 }
 
 async fn get(api: &Api) -> Answer {
-    let told = api.queries.engine().await;
-    let (running, stale) = told.map_or_else(|| (api.queries.last_running(), true), |t| (t.engine.running, t.stale));
+    let switches = api.queries.engine().await;
+    let (running, stale) =
+        switches.map_or_else(|| (api.queries.last_running(), true), |known| (known.engine.running, known.stale));
     let word = if running { "started" } else { "stopped" };
     Ok(respond::stale(respond::json(StatusCode::OK, &BTreeMap::from([("status", word)])), stale))
 }
 
 async fn patch(api: &Api, call: &Call) -> Answer {
-    let wanted: Wanted = lenient_json::from_slice(&call.body)
+    let wanted: StatusBody = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid Status params format: {error}")))?;
     let running = match wanted.status.as_str() {
         "start" => true,

@@ -1,4 +1,4 @@
-//! What every change has in common: its id, its way to the leader, and its translation to HTTP.
+//! Common to all changes: the command id, sending, and the HTTP answer.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -12,64 +12,63 @@ use serde_json::Value;
 
 use super::respond::{self, Answer, Refused};
 use super::{Api, Call};
-use crate::commands::{self, Fate, is_same_request};
+use crate::commands::{self, Submission, is_same_request};
 
-/// A client's own id for its request: the same key twice is the same change.
+/// A client's id for its request: the same key twice is the same change.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// A client's own word for who asks.
+/// The user, as the client states it.
 const USER: &str = "x-deployd-user";
-/// Longest name of somebody who asks: it is stored with every revision.
+/// Longest user name; every revision stores one.
 const LONGEST_USER: usize = 128;
-/// Largest command sent: defaults written out may double a body, and the bus carries at most 1 MiB.
+/// Largest command: defaults written out may double a body, and NATS carries at most 1 MiB.
 const LARGEST_COMMAND: usize = 3 * LARGEST_BODY;
 
-/// What a client is told when its change is accepted.
+/// The body of the answer to an accepted change.
 #[derive(Debug, Clone)]
 pub struct Promise {
-    /// Where to look.
     pub check_url: String,
-    /// What will happen.
     pub message: &'static str,
 }
 
-/// A change that is in effect, or will be.
+/// An accepted change.
 #[derive(Debug, Clone)]
 pub struct Settled {
-    /// The command.
     pub id: CommandId,
-    /// Durable, but no leader has decided yet.
+    /// Stored, but no leader has decided yet.
     pub queued: bool,
 }
 
-/// Asks for `verb` and answers what became of it.
+/// Sends a command and answers with its outcome.
 pub async fn change(api: &Api, call: &Call, verb: Verb, promise: Promise) -> Answer {
     settle(api, call, verb).await.map(|settled| accepted(&settled, promise))
 }
 
-/// Asks for `verb` and says what became of it.
+/// Sends a command and waits for its outcome.
 pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refused> {
     let (id, by) = (command_id(&call.headers)?, user(&call.headers)?);
     let command = api.commands.command(id, by, verb, digest(call));
     check_size(&command)?;
     match api.commands.send(&command).await {
-        Ok(Fate::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
-        Ok(Fate::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
-        Ok(Fate::KeyTaken { at }) => Err(key_taken(&command.id, &format!("sent at {at} and waits for a decision"))),
-        Ok(Fate::Queued) => Ok(Settled { id: command.id, queued: true }),
+        Ok(Submission::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
+        Ok(Submission::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
+        Ok(Submission::KeyTaken { at }) => {
+            Err(key_taken(&command.id, &format!("sent at {at} and waits for a decision")))
+        }
+        Ok(Submission::Queued) => Ok(Settled { id: command.id, queued: true }),
         Err(error) => Err(undelivered(&error)),
     }
 }
 
-/// Tells two requests with one key apart. It covers what the client sent and not the verb that was read from it: an
-/// apiserver of another version may read more fields, and a retry through it is still the same request.
+/// Distinguishes two requests with one key. It covers the request as sent, not the decoded verb: an apiserver of another
+/// version may decode more fields, and a retry through it is still the same request.
 fn digest(call: &Call) -> Digest {
-    // A form is among the parameters; the text that separates the parts of a multipart body differs in each attempt.
+    // Form values are among the parameters; the boundary of a multipart body differs in each attempt.
     let body = if call.consumed { &[] } else { call.body.as_ref() };
     let body = serde_json::from_slice(body).map_or_else(|_| Digest::of_bytes(body), |json: Value| Digest::of(&json));
     Digest::of(&(call.verb.word(), call.resource.path(), &call.rest, &call.params, body))
 }
 
-/// Refuses what the bus would not carry.
+/// Refuses commands too large for NATS.
 pub fn check_size<T: Serialize>(message: &T) -> Result<(), Refused> {
     let size = serde_json::to_vec(message).map_or(usize::MAX, |encoded| encoded.len());
     if size > LARGEST_COMMAND {
@@ -88,7 +87,7 @@ fn command_id(headers: &HeaderMap) -> Result<CommandId, Refused> {
     key.parse().map_err(|error| Refused::bad_request(format!("Idempotency-Key: {error}")))
 }
 
-/// Who the client says is asking: shown beside events and revisions, proof of nothing.
+/// The user that the client states, shown with events and revisions; not authenticated.
 fn user(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     let Some(user) = headers.get(USER) else { return Ok(None) };
     let is_fit = |user: &&str| (1..=LONGEST_USER).contains(&user.len());
@@ -97,7 +96,7 @@ fn user(headers: &HeaderMap) -> Result<Option<String>, Refused> {
         .ok_or_else(|| Refused::bad_request(format!("X-Deployd-User: must be 1 to {LONGEST_USER} plain letters")))
 }
 
-/// Refuses a key that another change was sent with: the outcome is that of the other one.
+/// Refuses a key that was used for another change.
 fn key_taken(id: &CommandId, first: &str) -> Refused {
     let message = format!(
         "Idempotency-Key: {id} was used for another change, which was {first}; nothing of this request was done; send it with \
@@ -113,7 +112,7 @@ fn decided(outcome: Outcome) -> Result<Settled, Refused> {
     }
 }
 
-/// What a client is told when the leader refuses.
+/// The HTTP answer to a refusal of the leader.
 pub fn refused(refusal: &Refusal) -> Refused {
     match status_of(refusal) {
         StatusCode::FORBIDDEN => Refused::read_only(),
@@ -154,7 +153,7 @@ fn status_of(refusal: &Refusal) -> StatusCode {
 }
 
 fn undelivered(error: &commands::Error) -> Refused {
-    tracing::warn!(%error, source = std::error::Error::source(error), "command not delivered");
+    tracing::warn!(%error, source = std::error::Error::source(error), "could not deliver the command");
     match error {
         commands::Error::Unknown { .. } => Refused::unknown(error.to_string()),
         commands::Error::Busy | commands::Error::Unreachable | commands::Error::StoreAway { .. } => {
@@ -173,15 +172,15 @@ mod tests {
     use crate::http::router;
 
     #[test]
-    fn who_asks_is_what_the_client_says_when_it_can_be_shown() {
-        let said = |text: &str| {
+    fn the_user_is_taken_from_the_header_when_it_is_printable() {
+        let parse = |text: &str| {
             let value = HeaderValue::from_bytes(text.as_bytes()).expect("a header");
             user(&HeaderMap::from_iter([(axum::http::HeaderName::from_static(USER), value)]))
         };
-        assert_eq!(user(&HeaderMap::new()).expect("nobody said"), None);
-        assert_eq!(said("alice@laptop").expect("a name"), Some("alice@laptop".to_owned()));
+        assert_eq!(user(&HeaderMap::new()).expect("no header"), None);
+        assert_eq!(parse("alice@laptop").expect("a name"), Some("alice@laptop".to_owned()));
         for text in ["", "na\u{ef}ve", &"x".repeat(129)] {
-            assert!(said(text).is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
     }
 
@@ -259,7 +258,7 @@ mod tests {
         use router::Verb::{Patch, Post, Put};
         let digest = |call: Call| digest(&call).to_string();
         let first = digest(request(Post, "strict=true", None, r#"{"Name": "web", "NumInstances": 2}"#));
-        // Another value here gives false conflicts to clients that retry during an upgrade.
+        // A change of this value causes false conflicts for clients that retry during an upgrade.
         assert_eq!(first, "6fb9da645232300b");
         assert_eq!(first, digest(request(Post, "strict=true", None, r#"{"NumInstances":2,"Name":"web"}"#)));
         for other in [

@@ -169,7 +169,7 @@ fn each_node_is_asked_once_about_all_its_pods() {
         pod(4, None, PodFacts::default()),
     ]);
     let asked: Vec<(String, usize)> =
-        questions(&view.pods).into_iter().map(|(n, pods)| (n.to_string(), pods.len())).collect();
+        inspect_requests(&view.pods).into_iter().map(|(n, pods)| (n.to_string(), pods.len())).collect();
     assert_eq!(asked, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
 }
 

@@ -119,10 +119,10 @@ async fn a_follower_hears_what_is_new_through_a_restart_of_the_bus_and_resumes_w
     }
     let mut new = world.follow("&group=web", None).await;
     assert_eq!(new.response.headers()["content-type"], "text/event-stream; charset=utf-8");
-    let mut past = world.follow("&limit=2", None).await;
-    assert_eq!((past.next().await, past.next().await), (Some((2, 2)), Some((3, 3))));
+    let mut backlog = world.follow("&limit=2", None).await;
+    assert_eq!((backlog.next().await, backlog.next().await), (Some((2, 2)), Some((3, 3))));
     world.record(&event(4, "api", Kind::Placed, now)).await;
-    assert_eq!(past.next().await, Some((4, 4)));
+    assert_eq!(backlog.next().await, Some((4, 4)));
     world.nats.kill();
     world.nats.restart().await.unwrap();
     let recorded = event(5, "web", Kind::Placed, now);
@@ -131,8 +131,8 @@ async fn a_follower_hears_what_is_new_through_a_restart_of_the_bus_and_resumes_w
         stored.ok().map(drop)
     })
     .await;
-    assert_eq!((new.next().await, past.next().await), (Some((5, 5)), Some((5, 5))));
-    drop((new, past));
+    assert_eq!((new.next().await, backlog.next().await), (Some((5, 5)), Some((5, 5))));
+    drop((new, backlog));
     let mut resumed = world.follow("&limit=1", Some(3)).await;
     assert_eq!((resumed.next().await, resumed.next().await), (Some((4, 4)), Some((5, 5))));
     world.shutdown.trigger();

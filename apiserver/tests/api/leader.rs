@@ -21,7 +21,7 @@ use contract::validate::{Flaw, sentence};
 use fabric::nats::Bus;
 use tokio::sync::oneshot;
 
-use crate::{backups, leader_releases, node_changes};
+use crate::{backups, leader_rollouts, node_changes};
 
 /// How the stand-in behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,11 +173,11 @@ impl State {
                 Ok(())
             }
             Verb::Rollout { name, release, action } => {
-                leader_releases::say(self.groups.get(name.as_str()).ok_or(Refusal::GroupUnknown)?, *release, action)
+                leader_rollouts::say(self.groups.get(name.as_str()).ok_or(Refusal::GroupUnknown)?, *release, action)
             }
             Verb::SetGate { name, instance, gate, .. } => {
                 self.has_instance(name.as_str(), *instance)?;
-                leader_releases::has_gate(&self.groups[name.as_str()], gate)
+                leader_rollouts::has_gate(&self.groups[name.as_str()], gate)
             }
             Verb::Drained { name, instance } => self.has_instance(name.as_str(), *instance),
             Verb::Operate { name, .. } => self.instances(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
@@ -235,11 +235,11 @@ impl State {
                 self.refreshed.fetch_add(usize::from(*refresh), Ordering::Relaxed);
                 Answer::Group(self.groups.get(name.as_str()).map(|spec| Box::new(group(spec))))
             }
-            Query::Rollout { name } => Answer::Rollout(self.groups.get(name.as_str()).map(leader_releases::rollout)),
+            Query::Rollout { name } => Answer::Rollout(self.groups.get(name.as_str()).map(leader_rollouts::rollout)),
             Query::Revisions { name } => {
-                Answer::Revisions(self.groups.get(name.as_str()).map(leader_releases::revisions))
+                Answer::Revisions(self.groups.get(name.as_str()).map(leader_rollouts::revisions))
             }
-            Query::Plan { spec, .. } => Answer::Plan(leader_releases::plan(spec, self.groups.get(&spec.name))),
+            Query::Plan { spec, .. } => Answer::Plan(leader_rollouts::plan(spec, self.groups.get(&spec.name))),
             Query::Dependency { name } => Answer::Dependency(self.dependencies.get(name.as_str()).map(dependency)),
             Query::Groups { namespace, after, limit } => {
                 let lines = self.groups.values().filter(|spec| namespace.as_ref().is_none_or(|n| *n == spec.namespace));

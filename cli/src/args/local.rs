@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use devcluster::plan::{NodeLabel, Settings};
 
 /// `deployctl up`
 #[derive(Debug, Clone, ClapArgs)]
@@ -53,6 +54,22 @@ pub struct Up {
     pub failover_grace: Option<Duration>,
 }
 
+impl Up {
+    /// The settings of the cluster to start.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            nodes: self.nodes,
+            port: self.port,
+            labels: self.labels.clone(),
+            node_memory: self.node_memory,
+            node_cpus: self.node_cpus,
+            suspect_after: self.suspect_after,
+            lost_after: self.lost_after,
+            failover_grace: self.failover_grace,
+        }
+    }
+}
+
 /// `deployctl down`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "Examples:\n  deployctl down\n  deployctl down --purge")]
@@ -63,50 +80,4 @@ pub struct Down {
     /// Remove logs and volumes too: the cluster's whole directory
     #[arg(long, conflicts_with = "keep_containers")]
     pub purge: bool,
-}
-
-/// A label of the nodes, with a value for each of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeLabel {
-    /// Its name.
-    pub key: String,
-    /// Its values, of one node after the other; never empty.
-    pub values: Vec<String>,
-}
-
-impl NodeLabel {
-    fn parse(text: &str) -> Result<Self, String> {
-        let complaint = || format!("{text:?} is not a label; write KEY=VALUE, or KEY=VALUE,VALUE for node after node");
-        let (key, values) = text.split_once('=').ok_or_else(complaint)?;
-        let (key, values) = (key.trim(), values.split(',').map(|value| value.trim().to_owned()).collect::<Vec<_>>());
-        if key.is_empty() || key.contains(',') || values.iter().all(String::is_empty) {
-            return Err(complaint());
-        }
-        Ok(Self { key: key.to_owned(), values })
-    }
-
-    /// The value of a node, counted from 1; none when it has no such label.
-    pub fn of_node(&self, number: u16) -> Option<&str> {
-        let index = usize::from(number.saturating_sub(1)) % self.values.len().max(1);
-        self.values.get(index).map(String::as_str).filter(|value| !value.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_label_has_a_value_for_every_node_and_begins_anew_after_the_last() {
-        let of = |text: &str| {
-            let label = NodeLabel::parse(text).unwrap();
-            [1, 2, 3, 4].map(|number| label.of_node(number).unwrap_or("-").to_owned()).join(" ")
-        };
-        assert_eq!(of("zone=a"), "a a a a");
-        assert_eq!(of("zone=a,b"), "a b a b");
-        assert_eq!(of("zone=a,,b,b"), "a - b b");
-        for text in ["zone", "=a", "zone=", "zone=,", ""] {
-            assert!(NodeLabel::parse(text).unwrap_err().contains("KEY=VALUE"), "{text}");
-        }
-    }
 }

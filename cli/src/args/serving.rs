@@ -1,6 +1,5 @@
-//! The flags of what stands beside the processes: `health`, `balance` and `clear`.
+//! The flags of `health` and `clear`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
@@ -21,26 +20,6 @@ pub struct Health {
     /// Ask again for so long [default: ask once]
     #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
     pub wait: Option<Duration>,
-}
-
-/// `deployctl balance`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "\
-Connections go round the apiservers that are ready. One that does not answer at all loses its connections, so that clients try
-again at once instead of waiting. SIGTERM ends it when the connections in flight have ended, or after 10 seconds.
-
-Example:
-  deployctl balance --listen 0.0.0.0:9003 --to apiserver-1:9003,apiserver-2:9003")]
-pub struct Balance {
-    /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1:9003", value_name = "ADDRESS")]
-    pub listen: SocketAddr,
-    /// Apiservers, as HOST:PORT; names are looked up for each connection
-    #[arg(long, required = true, value_delimiter = ',', value_name = "HOST:PORT")]
-    pub to: Vec<String>,
-    /// Between two looks at an apiserver's /readyz
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = fabric::duration::parse)]
-    pub every: Duration,
 }
 
 /// `deployctl clear`

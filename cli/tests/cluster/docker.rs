@@ -34,7 +34,7 @@ impl Engine {
     pub(crate) async fn ensure_image(repository: &str, binary: &Path) {
         let bytes = std::fs::read(binary)
             .unwrap_or_else(|error| panic!("{}: {error}; run deploy/build-demo", binary.display()));
-        let engine = cli::docker::Engine::connect().await.expect("a Docker engine");
+        let engine = devcluster::docker::Engine::connect().await.expect("a Docker engine");
         engine.ensure_image(repository, "1", &bytes).await.expect("the image is made");
     }
 

@@ -13,5 +13,6 @@ mod document;
 mod high_availability;
 mod install;
 mod one_machine;
+mod package;
 mod project;
 mod units;

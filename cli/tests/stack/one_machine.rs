@@ -10,7 +10,7 @@ use crate::project::{Project, docker, inspect};
 async fn up_runs_the_demo_and_down_leaves_it_running_unless_asked() {
     let project = Project::new("one", &["docker-compose.yml"]);
     project.up().await;
-    for service in ["api", "apiserver-1", "apiserver-2", "scheduler-1", "scheduler-2", "notifier", "agent"] {
+    for service in ["apiserver-1", "apiserver-2", "scheduler-1", "scheduler-2", "notifier", "agent"] {
         project.healthy(service).await;
     }
     let first = project.workloads();
@@ -25,7 +25,8 @@ async fn up_runs_the_demo_and_down_leaves_it_running_unless_asked() {
     .await;
     docker(&["kill", &project.container("apiserver-1")]);
     for _ in 0..10 {
-        let answer = eventually(Duration::from_secs(10), "the other answers", async || project.cluster().await).await;
+        let answer =
+            eventually(Duration::from_secs(10), "the other apiserver answers", async || project.cluster().await).await;
         assert_eq!(answer["nodes_alive"], 1, "{answer}");
     }
 

@@ -116,7 +116,6 @@ impl Project {
 
     /// One request to the published port; none when nobody answers.
     pub(crate) async fn call(&self, method: Method, path: &str, key: Option<&str>) -> Option<(StatusCode, String)> {
-        // A connection for each: what is balanced is connections.
         let mut request = self.client.request(method, format!("{}{path}", self.url())).header("Connection", "close");
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key);

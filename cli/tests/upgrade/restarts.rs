@@ -1,4 +1,5 @@
-//! Three apiservers behind one address, restarted in turn under load, twice: no request fails.
+//! Three apiservers behind HAProxy with the configuration of the compose stack, restarted one after the other under load: no
+//! request fails.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -24,33 +25,50 @@ struct Process {
     url: String,
 }
 
-/// Where everything is.
-struct Place<'a> {
+/// The servers that every process of the test uses, and the folder of their logs.
+struct Cluster<'a> {
     folder: &'a Path,
     nats: String,
     etcd: String,
 }
 
-impl Place<'_> {
-    fn start(&self, name: &str, words: &[&str]) -> Child {
-        let (what, words) = words.split_first().expect("a program");
+impl Cluster<'_> {
+    fn start(&self, name: &str, program: &Path, arguments: &[&str]) -> Child {
         let log = std::fs::File::options().create(true).append(true).open(self.folder.join(format!("{name}.log")));
         let log = log.expect("a log");
-        let mut command = Command::new(program(what));
-        command.args(words).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
-        command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"))
+        let mut command = Command::new(program);
+        command.args(arguments).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
+        command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()))
     }
 
     async fn scheduler(&self) -> Process {
         let listen = format!("127.0.0.1:{}", free_port());
-        let words = ["deployd-scheduler", "--listen", &listen, "--nats", &self.nats, "--etcd", &self.etcd];
-        ready(Process { child: self.start("scheduler", &words), url: format!("http://{listen}") }).await
+        let arguments = ["--listen", &listen, "--nats", &self.nats, "--etcd", &self.etcd];
+        let child = self.start("scheduler", &program("deployd-scheduler"), &arguments);
+        ready(Process { child, url: format!("http://{listen}") }).await
     }
 
-    /// The one at this address, with its settings as they come.
+    /// An apiserver with default settings.
     async fn apiserver(&self, name: &str, listen: &str) -> Process {
-        let words = ["deployd-apiserver", "--name", name, "--listen", listen, "--nats", &self.nats];
-        ready(Process { child: self.start(name, &words), url: format!("http://{listen}") }).await
+        let arguments = ["--name", name, "--listen", listen, "--nats", &self.nats];
+        let child = self.start(name, &program("deployd-apiserver"), &arguments);
+        ready(Process { child, url: format!("http://{listen}") }).await
+    }
+
+    /// HAProxy with `deploy/config/haproxy.cfg`, with these addresses in the place of the container names.
+    async fn haproxy(&self, listen: &str, apiservers: &[String]) -> Process {
+        let mut config =
+            include_str!("../../../deploy/config/haproxy.cfg").replace("bind :9003", &format!("bind {listen}"));
+        for (number, address) in (1..).zip(apiservers) {
+            let server = format!(" apiserver-{number}:9003\n");
+            assert!(config.contains(&server), "haproxy.cfg has no{server}");
+            config = config.replace(&server, &format!(" {address}\n"));
+        }
+        let file = self.folder.join("haproxy.cfg");
+        std::fs::write(&file, config).expect("the configuration is written");
+        let haproxy = fabric::local::find("haproxy").expect("haproxy; `./deploy/need haproxy` gets it");
+        let child = self.start("haproxy", &haproxy, &["-db", "-f", file.to_str().expect("a path in UTF-8")]);
+        ready(Process { child, url: format!("http://{listen}") }).await
     }
 }
 
@@ -65,14 +83,14 @@ async fn ready(process: Process) -> Process {
 }
 
 impl Process {
-    /// Told to stop; how long that took. It must have ended well.
+    /// Sends SIGTERM and waits for exit code 0. Returns how long that took.
     async fn stop(&mut self) -> Duration {
-        let asked = Instant::now();
+        let started = Instant::now();
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs");
         kill_process(pid, Signal::TERM).expect("the signal is sent");
         let ended = tokio::time::timeout(SOON, self.child.wait()).await.expect("it ends in time").expect("it ends");
         assert_eq!(ended.code(), Some(0), "{}", self.url);
-        asked.elapsed()
+        started.elapsed()
     }
 
     /// Requests of the API it has answered since its start.
@@ -86,30 +104,30 @@ impl Process {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn apiservers_behind_a_balancer_are_restarted_in_turn_and_no_request_fails() {
+async fn no_request_fails_while_apiservers_behind_haproxy_restart_one_after_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let nats = NatsServer::start(&folder.path().join("nats"), 0).await.expect("a nats-server");
     let etcd = EtcdServer::start(&folder.path().join("etcd"), 0).await.expect("an etcd");
-    let place = Place { folder: folder.path(), nats: nats.url(), etcd: etcd.url() };
-    let _scheduler = place.scheduler().await;
+    let cluster = Cluster { folder: folder.path(), nats: nats.url(), etcd: etcd.url() };
+    let _scheduler = cluster.scheduler().await;
     let addresses = [0; 3].map(|_| format!("127.0.0.1:{}", free_port()));
     let mut apiservers = Vec::new();
     for (number, address) in addresses.iter().enumerate() {
-        apiservers.push(place.apiserver(&format!("apiserver-{number}"), address).await);
+        apiservers.push(cluster.apiserver(&format!("apiserver-{number}"), address).await);
     }
     let front = format!("127.0.0.1:{}", free_port());
-    let to = addresses.join(",");
-    let balancer = place.start("balance", &["deployctl", "balance", "--listen", &front, "--to", &to]);
-    let _balancer = ready(Process { child: balancer, url: format!("http://{front}") }).await;
+    let _haproxy = cluster.haproxy(&front, &addresses).await;
 
     let load = Load::new(format!("http://{front}"));
     let restarts = async {
         for turn in 0..2 * addresses.len() {
             let (index, from) = (turn % addresses.len(), (turn + 1) * BETWEEN);
-            eventually(Duration::from_secs(120), "the load goes on", async || (load.answered() >= from).then_some(()))
-                .await;
+            eventually(Duration::from_secs(120), "the load continues", async || {
+                (load.answered() >= from).then_some(())
+            })
+            .await;
             let took = apiservers[index].stop().await;
-            apiservers[index] = place.apiserver(&format!("apiserver-{index}"), &addresses[index]).await;
+            apiservers[index] = cluster.apiserver(&format!("apiserver-{index}"), &addresses[index]).await;
             println!("apiserver-{index} was restarted after {from} requests; it left within {took:?}");
         }
     };

@@ -1,4 +1,8 @@
-//! Bodies of the HTTP API as deployd's clients read them.
+//! Bodies of the HTTP API.
+//!
+//! Field names and shapes are those of the original API, so existing clients read them unchanged. "Addition" marks
+//! fields and bodies that the original API does not have. The apiserver writes these types; `deployctl` and other
+//! clients read them.
 
 use std::collections::BTreeMap;
 
@@ -13,137 +17,137 @@ use crate::spec::{PodGroupSpec, PodSpec, PrevState};
 use crate::state::{HealthState, RunState, TargetState};
 use crate::time::{Timestamp, rfc3339};
 
-/// `GET /api/podgroups`.
+/// Answer of `GET /api/podgroups`: one PodGroup with the observed state of its instances.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodGroupWithSpec {
-    /// Desired state.
+    /// The desired state, as the user sent it and the leader completed it.
     pub spec: PodGroupSpec,
-    /// Last known node and addresses, by instance.
+    /// Last known node and IP addresses; index k is instance k + 1.
     pub prev_state: Vec<PrevState>,
     /// The instances; index k is instance k + 1.
     pub pods: Vec<Pod>,
-    /// Health of the whole.
+    /// Health of the group as a whole.
     pub healthst: HealthState,
-    /// State of the whole.
+    /// Run state of the group as a whole.
     pub state: RunState,
-    /// Always false for a group.
+    /// Always false for a group; [`Pod::oom_killed`] has the value per instance.
     #[serde(rename = "OOMkilled")]
     pub oom_killed: bool,
-    /// What went wrong last; empty when nothing did.
+    /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// Last operation.
+    /// When the last operation on the group began.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
 }
 
-/// `GET /api/depends`.
+/// Answer of `GET /api/depends`: one dependency pod and where it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NamespacePodsWithSpec {
-    /// Desired state.
+    /// The desired state.
     pub spec: PodSpec,
-    /// Where it runs, by the namespace it serves (the node's name when it serves the whole node); one pod per node.
+    /// Running pods by the namespace they serve (the node's name when the pod serves the whole node); one pod per node.
     pub pods: BTreeMap<String, Vec<Pod>>,
 }
 
-/// One instance.
+/// One instance of a PodGroup, or one pod of a dependency.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Pod {
-    /// Instance number; 0 for dependency pods.
+    /// Instance number, from 1; 0 for dependency pods.
     pub instance_no: u32,
-    /// Containers; never empty, because clients take the first unasked.
+    /// Containers in the order of the spec. Never empty: clients read index 0 without a check.
     pub containers: Vec<Container>,
-    /// Health.
+    /// Health, as the container's health check reports it.
     pub healthst: HealthState,
-    /// State.
+    /// Run state.
     pub state: RunState,
-    /// Ended for memory.
+    /// True when the kernel killed a container for exceeding its memory limit.
     #[serde(rename = "OOMkilled")]
     pub oom_killed: bool,
-    /// What went wrong last.
+    /// Last error of this instance; empty when there is none.
     pub last_error: String,
-    /// Last change.
+    /// When the state last changed.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
-    /// What the user wants.
+    /// The state the user wants: running or stopped.
     pub target_state: TargetState,
-    /// How often it was created anew.
+    /// How many times the instance was recreated under a new container name.
     pub drift_count: u32,
-    /// Restarts in the present window.
+    /// Restarts in the current restart window.
     pub restart_count: u32,
-    /// Last restart.
+    /// When the agent last restarted it.
     #[serde(with = "rfc3339")]
     pub restart_at: Timestamp,
-    /// How it ended, when it is down and its end was not ordered. An addition of ours; absent otherwise.
+    /// Exit code and cause, when the instance is down and deployd did not stop it. Addition; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
 }
 
-/// One container.
+/// One container of a [`Pod`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Container {
-    /// The engine's id.
+    /// Docker's container id.
     pub id: String,
-    /// The engine's own view.
+    /// The subset of `docker inspect` that clients read.
     pub runtime: ContainerDetail,
-    /// Node.
+    /// Name of the node it runs on.
     pub node_name: String,
-    /// Address of the node.
+    /// IP address of that node.
     pub node_ip: String,
-    /// Address on the pod's network.
+    /// IP address of the container on the pod's network.
     pub container_ip: String,
-    /// Published port; 0 when none.
+    /// Host port that Docker published for [`Self::container_port`]; 0 when none is published.
     pub node_port: u16,
-    /// Exposed port of the spec.
+    /// Port that the container's spec exposes.
     pub container_port: i64,
     /// Always `tcp`.
     pub protocol: String,
 }
 
-/// One row of `GET /api/nodes`; the members after `UsedMemory` are additions of ours.
+/// One row of `GET /api/nodes`. The fields after `UsedMemory` are additions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// Name.
+    /// The node's name, as its agent was started with.
     #[serde(rename = "Name")]
     pub name: String,
-    /// Address of the engine.
+    /// Address of the Docker engine.
     #[serde(rename = "Address")]
     pub address: String,
-    /// Containers placed there.
+    /// Number of containers placed there.
     #[serde(rename = "Containers")]
     pub containers: u32,
-    /// Cores.
+    /// CPU cores.
     #[serde(rename = "CPUs")]
     pub cpus: u32,
-    /// Cores given away, rounded up.
+    /// CPU cores reserved by placed instances, rounded up.
     #[serde(rename = "UsedCPUs")]
     pub used_cpus: u64,
-    /// Memory in bytes.
+    /// Memory, in bytes.
     #[serde(rename = "Memory")]
     pub memory: u64,
-    /// Memory given away in bytes.
+    /// Memory reserved by placed instances, in bytes.
     #[serde(rename = "UsedMemory")]
     pub used_memory: u64,
-    /// `alive`, `suspect`, `lost` or `unknown`.
+    /// Liveness: `alive`, `suspect`, `lost` or `unknown`.
     #[serde(rename = "State")]
     pub state: String,
-    /// `up`, `hung` or `down`.
+    /// State of the Docker engine: `up`, `hung` or `down`.
     #[serde(rename = "Engine")]
     pub engine: String,
-    /// Labels that constraints match.
+    /// Labels that placement constraints match.
     #[serde(rename = "Labels")]
     pub labels: BTreeMap<String, String>,
-    /// Instances placed there.
+    /// Number of instances placed there.
     #[serde(rename = "Instances")]
     pub instances: u32,
-    /// Why nothing new is placed there.
+    /// Present while the node is cordoned: by whom, when and why. The leader places nothing new there.
     #[serde(rename = "Cordon", skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
-    /// The engine's version.
+    /// Docker's version.
     #[serde(rename = "EngineVersion")]
     pub engine_version: String,
     /// The agent's version.
@@ -151,39 +155,39 @@ pub struct Node {
     pub agent_version: String,
 }
 
-/// Body of an accepted mutation.
+/// Body of a `202 Accepted` answer to a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Accepted {
-    /// Where to look.
+    /// URL under which the client can observe the change.
     pub check_url: String,
-    /// What will happen.
+    /// Text of the original API that describes what will happen.
     pub message: String,
     /// Id of the operation, for `GET /api/operations?id=`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operation: String,
-    /// Durable, but no leader has decided yet.
+    /// True when JetStream stored the command but no leader decided it before the answer was due.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
 }
 
-/// Body of every error.
+/// Body of every error answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failure {
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     pub message: String,
-    /// The same text again, as clients expect.
+    /// The same text again: clients of the original API read either field.
     pub data: String,
 }
 
-/// `GET /api/podgroups?all=true` and `?namespace=`: one page of the groups in name order (ours).
+/// Answer of `GET /api/podgroups?all=true` and `?namespace=`: one page of the groups in name order. Addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodGroupList {
     /// The groups of this page.
     pub pod_groups: Vec<PodGroupLine>,
-    /// Pass it as `after=` to get the next page; empty at the end.
+    /// The client passes it as `after=` to get the next page; empty on the last page.
     pub next: String,
 }
 
@@ -191,165 +195,166 @@ pub struct PodGroupList {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodGroupLine {
-    /// Name.
+    /// The group's name.
     pub name: String,
-    /// Namespace.
+    /// The group's namespace.
     pub namespace: String,
-    /// Version.
+    /// Revision of the pod spec that the group is at or on its way to.
     pub version: u32,
-    /// Instances wanted.
+    /// Desired number of instances.
     pub num_instances: u32,
-    /// Instances running.
+    /// Number of instances that run.
     pub running: u32,
-    /// State of the whole.
+    /// Run state of the group as a whole.
     pub state: RunState,
-    /// The operation in progress, such as `Removing`; empty when none is.
+    /// The operation that holds the group's lock, for example `Removing`; empty when none does.
     pub operation: String,
-    /// What went wrong last.
+    /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// Instances that are ready; absent when the scheduler does not count them.
+    /// Number of ready instances; absent in answers of schedulers that do not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<u32>,
-    /// Instances that have not been ready for too long; not all of them when there are many.
+    /// Instances that have not become ready in time; truncated when there are many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overdue: Vec<Overdue>,
 }
 
-/// `GET /api/operations?id=` (ours).
+/// Answer of `GET /api/operations?id=`: the outcome of one command. Addition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationStatus {
-    /// Id of the operation.
+    /// Id of the operation, as in [`Accepted::operation`].
     pub operation: String,
     /// `accepted` or `refused`.
     pub state: String,
-    /// Why it was refused; empty when it was not.
+    /// Reason of the refusal; empty when the leader accepted it.
     pub message: String,
-    /// When it was decided.
+    /// When the leader decided it.
     #[serde(with = "rfc3339")]
     pub decided_at: Timestamp,
 }
 
-/// `GET /api/cluster` (ours).
+/// Answer of `GET /api/cluster`: who leads and how the cluster is doing. Addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterStatus {
-    /// The apiserver that answered.
+    /// Name of the apiserver that answered.
     pub apiserver: String,
-    /// Its version.
+    /// Version of that apiserver.
     pub version: String,
-    /// The scheduler that leads; empty when a standby answered.
+    /// Name of the leading scheduler; empty when a standby answered.
     pub leader: String,
     /// The leader's term; 0 when a standby answered.
     pub term: u64,
-    /// The scheduler that answered.
+    /// Name of the scheduler that answered: the leader, or a standby while no leader is elected.
     pub answered_by: String,
-    /// Groups.
+    /// Number of PodGroups.
     pub groups: u64,
-    /// Instances wanted.
+    /// Desired number of instances over all groups.
     pub instances: u64,
-    /// Instances running.
+    /// Number of instances that run.
     pub running: u64,
-    /// All nodes.
+    /// Number of known nodes, in any state.
     pub nodes: u64,
-    /// Nodes that are heard.
+    /// Number of nodes whose agent reports in time.
     pub nodes_alive: u64,
-    /// Nodes that obey another store than the scheduler's: etcd was wiped or set back.
+    /// Number of nodes that follow another store than the scheduler's, because etcd was wiped or reset to an older
+    /// state.
     #[serde(rename = "estranged")]
     pub foreign_store: u64,
-    /// The restore that put everything in place; empty when there was none.
+    /// Id of the restore that produced the present state; empty when the state was never restored.
     pub restored: String,
-    /// What is wrong with the control plane itself, one sentence each with the remedy.
+    /// Problems of the control plane itself, one sentence each with the remedy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Objects that are not reconciled because of an error; the first hundred of them.
+    /// Objects that the leader does not reconcile because of an error; at most 100.
     pub quarantined: Vec<Quarantined>,
 }
 
-/// One object of [`ClusterStatus::quarantined`]. Its containers are left alone.
+/// One object of [`ClusterStatus::quarantined`]. The agents leave its containers alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quarantined {
     /// `group`, `dependency` or `node`.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The error.
+    /// The error that caused the quarantine.
     pub reason: String,
     /// When the quarantine began.
     #[serde(with = "rfc3339")]
     pub since: Timestamp,
 }
 
-/// One row of `GET /api/ports`.
+/// One row of `GET /api/ports`: a stream port and the group that owns it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamProc {
-    /// Port the outside connects to.
+    /// Port that clients outside the cluster connect to; one group of the cluster owns it.
     pub srcport: u16,
-    /// Port of the containers it leads to.
+    /// Port of the containers that the traffic is forwarded to.
     pub dstport: u16,
     /// `tcp` or `udp`.
     pub proto: String,
-    /// Namespace of the group.
+    /// Namespace of the group that owns the port.
     #[serde(rename = "NameSpace")]
     pub namespace: String,
-    /// The group.
+    /// Name of the group that owns the port.
     #[serde(rename = "ProcName")]
     pub proc_name: String,
 }
 
-/// Body of `POST /api/ports?cmd=validate`.
+/// Body of `POST /api/ports?cmd=validate`: which source ports are free?
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PortsToValidate {
-    /// The source ports in question.
+    /// The source ports to check.
     pub ports: Vec<i64>,
 }
 
-/// One row of `GET /api/cntstatushistory`; empty members are left out.
+/// One row of `GET /api/cntstatushistory`. Empty fields are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusMessage {
     /// `start` or `stop`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// `<image> node:<node>`.
+    /// Image and node: `<image> node:<node>`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// Seconds since 1970.
+    /// When it happened, in seconds since 1970.
     pub time: i64,
-    /// What the engine calls it.
+    /// Docker's name of the event.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
 }
 
-/// Body of `GET /api/events`.
+/// Answer of `GET /api/events`. Addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Events {
-    /// Oldest first.
+    /// The events, oldest first.
     pub events: Vec<Event>,
 }
 
-/// Body of `GET /api/deadletters`.
+/// Answer of `GET /api/deadletters`. Addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeadLetters {
-    /// Newest last.
+    /// The letters, newest last.
     pub dead_letters: Vec<Letter>,
 }
 
-/// A message nobody could read or deliver.
+/// One dead letter: a message that a process could not decode, or a notice that it could not deliver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Letter {
-    /// Where it arrived.
+    /// NATS subject the message arrived on.
     pub subject: String,
-    /// Why it could not be read, or not be delivered.
+    /// Why decoding or delivery failed.
     pub reason: String,
-    /// The beginning of the message, as text.
+    /// The first bytes of the message, as text.
     pub payload: String,
-    /// When.
+    /// When the message was set aside.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
 }

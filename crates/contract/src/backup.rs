@@ -1,8 +1,8 @@
-//! A backup: everything stored that a cluster is made of, as lines of text, and the steps that bring it back.
+//! Backup files: the stored state of a cluster as lines of JSON, and the steps of a restore.
 //!
-//! The first line says what the file is, each further line is one key with its value, and the last line holds a count and a
-//! digest of all before it: a file that was cut off or edited is known for it before anything is changed. Who restores sends
-//! the very text in parts, so that the leader checks the same digest again.
+//! The first line is a [`Header`], each following line one key with its value ([`Entry`]), and the last line holds a
+//! count and a digest of everything before it. A truncated or edited file is therefore rejected before anything
+//! changes. `deployctl` sends the same text in parts, so the leader checks the same digest again.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,157 +12,157 @@ use crate::name::CommandId;
 use crate::record::SCHEMA_VERSION;
 use crate::time::{Timestamp, rfc3339};
 
-/// The form of the file this build reads and writes.
+/// Version of the file format that this build reads and writes.
 pub const FORMAT: u32 = 1;
 
-/// Bytes of one part at most. Quotes double when text is put in JSON, and the API reads 256 KiB.
+/// Size limit of one part, in bytes. JSON escaping may double the text, and the API accepts bodies up to 256 KiB.
 pub const LARGEST_PART: usize = 96 * 1024;
 
-/// Parts of one restore at most: some 380 MiB, more than the stream of commands takes at once.
+/// Limit of parts per restore: 4,000 × 96 KiB = 375 MiB, more than the command stream accepts at a time.
 pub const MOST_PARTS: u32 = 4_000;
 
-/// The first line.
+/// First line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Says that this is a backup, and in which form.
+    /// Marks the file as a backup and holds its format: [`FORMAT`].
     #[serde(rename = "deployd_backup")]
     pub format: u32,
-    /// The schema of the stored values.
+    /// Schema version of the stored values: [`SCHEMA_VERSION`] of the deployd that wrote them.
     pub schema: u32,
-    /// The revision of the store they were all read at.
+    /// The etcd revision at which all values were read.
     pub revision: i64,
-    /// When that was.
+    /// When the backup was taken.
     #[serde(with = "rfc3339")]
     pub taken_at: Timestamp,
-    /// The deployd that wrote it.
+    /// Version of the deployd that wrote it.
     pub version: String,
 }
 
 /// One stored key and its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The key.
+    /// The full etcd key.
     pub key: String,
     /// The value.
     #[serde(flatten)]
     pub content: Content,
 }
 
-/// A value; nearly all are text.
+/// A stored value. Nearly all values are JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
-    /// As it is.
+    /// A value that is valid UTF-8.
     Text(String),
-    /// Two digits for each byte.
+    /// Any other value: two hexadecimal digits per byte.
     Hex(String),
 }
 
-/// The last line.
+/// Last line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct End {
-    /// Lines between the first and this one.
+    /// Number of entries: the lines between the first and this one.
     entries: u64,
-    /// Of every line before this one.
+    /// Digest of every line before this one.
     digest: Digest,
 }
 
-/// One page of a backup as a scheduler gives it.
+/// One page of a backup, as a scheduler answers [`crate::query::Query::Backup`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// The revision it was read at; the next page must be read at the same.
+    /// The etcd revision it was read at. `deployctl` passes it along, so that all pages are read at the same revision.
     pub revision: i64,
-    /// The schema of the stored values.
+    /// Schema version of the stored values.
     pub schema: u32,
     /// Keys and values in key order.
     pub entries: Vec<Entry>,
-    /// The key to go on after; none when this is the last page.
+    /// The key after which the next page starts; none on the last page.
     pub next: Option<String>,
 }
 
-/// A step of bringing a backup back.
+/// One step of a restore, sent as [`crate::command::Verb::Restore`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// Keep a piece of the file aside. Nothing else changes.
+    /// Stores one part of the file under `/deployd/state/restore/part/`. Nothing else changes.
     Stage {
-        /// Names this attempt; parts of another one are thrown away.
+        /// Id of this restore. The leader deletes parts of any other restore.
         restore: CommandId,
-        /// Its place, from 0.
+        /// Index of the part, from 0.
         part: u32,
-        /// The piece.
+        /// The text of the part, at most [`LARGEST_PART`] bytes.
         text: String,
     },
-    /// Put what the parts hold in the place of everything stored.
+    /// Replaces everything stored by the content of the parts.
     Finish {
-        /// Names this attempt.
+        /// Id of this restore.
         restore: CommandId,
-        /// How many parts there are.
+        /// Number of parts.
         parts: u32,
-        /// Even if there are PodGroups now.
+        /// Restore even if PodGroups exist now. Otherwise the leader refuses.
         replace: bool,
     },
-    /// Forget the parts.
+    /// Deletes the parts.
     Abort,
 }
 
-/// How far a restore is whose parts are all there: `state/restore/record`.
+/// A restore that the leader is applying: `/deployd/state/restore/record`. It lets the next leader finish it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreRecord {
-    /// Which.
+    /// Id of the restore.
     pub restore: CommandId,
-    /// How many parts there are.
+    /// Number of parts.
     pub parts: u32,
-    /// When it was decided.
+    /// When the leader accepted [`Step::Finish`].
     pub at: Timestamp,
 }
 
-/// Why a text is no backup that can be restored.
+/// Why a text cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Something else.
+    /// The first line is not a [`Header`].
     #[error("this is not a backup of deployd: its first line is no header")]
     NoBackup,
-    /// A form of the future.
+    /// The file format is not [`FORMAT`].
     #[error("the backup has form {found}, this deployd reads form {FORMAT}; use the deployd that wrote it")]
     Format {
-        /// The form found.
+        /// Format of the file.
         found: u32,
     },
-    /// Records of the future.
+    /// The values have a newer schema than this build knows.
     #[error(
         "the backup holds schema version {found}, this deployd understands up to {SCHEMA_VERSION}: \
          upgrade deployd first, then restore"
     )]
     Schema {
-        /// The version found.
+        /// Schema version of the file.
         found: u32,
     },
-    /// Its end is not there.
+    /// The last line is missing.
     #[error("the backup is cut off: its last line is missing; take it from another copy")]
     Truncated,
-    /// Not what was written.
+    /// The digest or the count does not match.
     #[error("the backup was changed after it was written: its digest does not fit; take it from another copy")]
     Altered,
-    /// A line that is none.
+    /// A line is not an [`Entry`].
     #[error("line {line} of the backup cannot be read: {reason}")]
     Line {
-        /// Which, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Why.
+        /// What is wrong with it.
         reason: String,
     },
-    /// A key that is not the cluster's.
+    /// A line holds a key that backups do not contain; see [`keys::is_backed_up`].
     #[error("line {line} of the backup holds the key {key:?}, which is no part of a backup")]
     Key {
-        /// Which, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The key.
+        /// The key found.
         key: String,
     },
 }
 
 impl Entry {
-    /// One stored key and its value.
+    /// Encodes a stored value: as text if it is UTF-8, as hexadecimal digits otherwise.
     pub fn new(key: String, value: Vec<u8>) -> Self {
         let content = match String::from_utf8(value) {
             Ok(text) => Content::Text(text),
@@ -171,7 +171,7 @@ impl Entry {
         Self { key, content }
     }
 
-    /// The value; none when it is neither text nor pairs of digits.
+    /// Decodes the value; none when the hexadecimal digits are malformed.
     pub fn value(&self) -> Option<Vec<u8>> {
         match &self.content {
             Content::Text(text) => Some(text.clone().into_bytes()),
@@ -183,7 +183,7 @@ impl Entry {
     }
 }
 
-/// Writes the lines and keeps their sum.
+/// Produces the lines of a file and computes their digest.
 #[derive(Debug, Default)]
 pub struct Writer {
     lines: u64,
@@ -191,15 +191,15 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The first line.
+    /// The first line of the file.
     pub fn header(&mut self, header: &Header) -> String {
         self.line(header)
     }
-    /// The line of one entry.
+    /// The line of one key.
     pub fn entry(&mut self, entry: &Entry) -> String {
         self.line(entry)
     }
-    /// The last line.
+    /// The last line, with count and digest.
     pub fn end(self) -> String {
         let end = End { entries: self.lines.saturating_sub(1), digest: self.digest };
         format!("{}\n", text(&end))
@@ -217,16 +217,16 @@ fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("lines of a backup have string keys only")
 }
 
-/// A backup that was read to its end.
+/// A backup that was read and verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// What it is.
+    /// The first line.
     pub header: Header,
-    /// What it holds.
+    /// All keys with their values.
     pub entries: Vec<Entry>,
 }
 
-/// Reads a whole backup; anything that is not as it was written is an error.
+/// Reads and verifies a whole backup.
 pub fn read(text: &str) -> Result<Backup, Error> {
     let first = text.lines().next().unwrap_or_default();
     let header: Header = serde_json::from_str(first).map_err(|_| Error::NoBackup)?;
@@ -261,7 +261,7 @@ fn entry(line: &str, number: u64) -> Result<Entry, Error> {
     Ok(entry)
 }
 
-/// The text in pieces that each fit one command.
+/// Cuts the text into parts of at most [`LARGEST_PART`] bytes.
 pub fn parts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! Commands: what users ask the cluster to change, and what became of it.
+//! Commands: changes that users request, and their outcomes.
 //!
-//! A command is durable once JetStream has it and takes effect exactly once: its outcome is written in the same
-//! transaction as its effect.
+//! The apiserver publishes a command to JetStream; from then on it is durable. The leader applies it exactly once,
+//! because it commits the outcome in the same transaction as the effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,236 +14,238 @@ use crate::state::RestartPolicy;
 use crate::switches::Constraint;
 use crate::time::Timestamp;
 
-/// One change a user asks for.
+/// One change that a user requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// Names the command for good; the same id twice is the same command.
+    /// Unique id. The leader answers a second command with the same id with the outcome of the first.
     pub id: CommandId,
-    /// When the apiserver took it.
+    /// When the apiserver accepted it.
     pub at: Timestamp,
-    /// Who asked, as far as known.
+    /// The user, as far as the apiserver knows.
     pub by: String,
-    /// What is asked.
+    /// The requested change.
     pub verb: Verb,
-    /// Of the request, as the client sent it: under one id only one request runs. Absent from older apiservers.
+    /// Digest of the request as the client sent it: reusing an id for another request is an error. Absent from older
+    /// apiservers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
 
-/// What is asked.
+/// The requested change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
-    /// Create a group and run it.
+    /// Creates a group and runs it.
     CreateGroup {
-        /// What to run; validated.
+        /// The group; the apiserver validated it.
         spec: Box<PodGroupSpec>,
     },
-    /// Stop a group and forget it.
+    /// Removes a group.
     RemoveGroup {
-        /// Which.
+        /// The group to remove.
         name: GroupName,
-        /// What becomes of its containers.
+        /// What happens to its containers.
         #[serde(default, skip_serializing_if = "Removal::is_usual")]
         removal: Removal,
     },
-    /// Change the number of instances, the restart policy, or both.
+    /// Changes the number of instances, the restart policy, or both.
     Replica {
-        /// Which.
+        /// The group to scale.
         name: GroupName,
-        /// How many.
+        /// Desired number of instances.
         num_instances: u32,
-        /// New policy, if it shall change.
+        /// New restart policy; none leaves it unchanged.
         restart_policy: Option<RestartPolicy>,
     },
-    /// Give a group another pod spec: instance by instance it is made anew from it.
+    /// Changes the pod spec of a group, which starts a rollout.
     PatchSpec {
-        /// Which.
+        /// The group to update.
         name: GroupName,
-        /// What the client sent; merged with the present spec by the leader.
+        /// The spec as the client sent it; the leader merges it with the current spec.
         pod: Box<PodSpec>,
-        /// Why, in the asker's words.
+        /// The user's reason; empty when not given.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         cause: String,
     },
-    /// Change how a group wants to be changed.
+    /// Changes the rollout settings of a group.
     PatchStrategy {
-        /// Which.
+        /// The group to update.
         name: GroupName,
-        /// The release fields of a PodGroupSpec that change, by their names; `null` makes one unsaid.
+        /// The rollout fields of a PodGroupSpec to change, by name; `null` resets a field to its default.
         fields: serde_json::Map<String, serde_json::Value>,
     },
-    /// Say something to the release of a group.
+    /// Controls the rollout of a group.
     Rollout {
-        /// Which.
+        /// The group.
         name: GroupName,
-        /// The release it is said to, by the revision it leads to; whichever is current when there is none.
+        /// The revision that the rollout leads to; none means the current rollout.
         release: Option<u32>,
-        /// What is said.
+        /// What to do with the rollout.
         action: RolloutAction,
     },
-    /// Set a readiness gate of an instance.
+    /// Sets a readiness gate of an instance.
     SetGate {
-        /// Which group.
+        /// The group.
         name: GroupName,
-        /// Which instance.
+        /// The instance, from 1.
         instance: u32,
-        /// Which gate; one the spec names.
+        /// Name of the gate; the pod spec must declare it.
         gate: String,
-        /// To what.
+        /// The new value.
         is_true: bool,
-        /// Only of the pod of this version; of each pod of the instance when there is none.
+        /// Only for the pod at this revision; none means both pods of the instance.
         version: Option<u32>,
     },
-    /// Say that an instance that is being taken out of service is drained.
+    /// Confirms that an instance is drained: it no longer receives traffic.
     Drained {
-        /// Which group.
+        /// The group.
         name: GroupName,
-        /// Which instance.
+        /// The instance, from 1.
         instance: u32,
     },
-    /// Start, stop or restart instances.
+    /// Starts, stops or restarts instances.
     Operate {
-        /// Which group.
+        /// The group.
         name: GroupName,
-        /// What to do.
+        /// What to do with them.
         act: Act,
-        /// Which instance; 0 means all.
+        /// The instance, from 1; 0 means all.
         instance: u32,
     },
-    /// Move instances off a node.
+    /// Moves instances off a node.
     Drift {
-        /// What to move.
+        /// Which instances, from where to where.
         drift: Drift,
-        /// Only of this group; otherwise of every group.
+        /// Only instances of this group; none means all groups.
         group: Option<GroupName>,
     },
-    /// Move everything off a node and keep new work away from it.
+    /// Cordons a node and moves all its instances away.
     Evacuate {
-        /// Which.
+        /// The node to evacuate.
         node: NodeName,
     },
-    /// Change what is wanted of a node.
+    /// Cordons, drains, labels or removes a node.
     Node {
-        /// Which.
+        /// The node.
         node: NodeName,
-        /// What changes.
+        /// The change.
         change: NodeChange,
     },
-    /// Make a dependency pod known; it runs once an instance needs it.
+    /// Declares a dependency pod. It starts on a node when an instance there needs it.
     CreateDependency {
-        /// What to run beside the instances; validated.
+        /// The pod; the apiserver validated it.
         pod: Box<PodSpec>,
     },
-    /// Give a dependency pod another spec.
+    /// Changes the spec of a dependency pod.
     UpdateDependency {
-        /// What the client sent; merged with the present spec by the leader. Its name says which.
+        /// The spec as the client sent it; the leader merges it with the current spec of the same name.
         pod: Box<PodSpec>,
     },
-    /// Forget a dependency pod.
+    /// Removes a dependency pod.
     RemoveDependency {
-        /// Which.
+        /// The dependency pod.
         name: GroupName,
-        /// At once, used or not; otherwise once nothing uses it any more.
+        /// Stop it now even if it is used; otherwise the leader removes it when no instance uses it any more.
         force: bool,
     },
-    /// Tell a URL what goes wrong.
+    /// Adds a callback URL.
     AddCallback {
-        /// Where notices go.
+        /// The notifier posts every notice to this URL.
         url: String,
     },
-    /// Stop telling a URL.
+    /// Removes a callback URL.
     RemoveCallback {
-        /// Which.
+        /// The URL to remove.
         url: String,
     },
-    /// Change the engine's configuration; what is none stays.
+    /// Sets the read-only and maintenance switches; none leaves a switch unchanged.
     Configure {
-        /// Refuse changes.
+        /// Refuse changes by users.
         readonly: Option<bool>,
-        /// Refuse changes and automatic restarts.
+        /// Refuse changes by users and stop automatic restarts.
         maintenance: Option<bool>,
     },
-    /// Make plans, or make none.
+    /// Turns scheduling on or off.
     RunEngine {
-        /// Make plans.
+        /// True: the leader reconciles groups.
         running: bool,
     },
-    /// Send the guard to work or to sleep.
+    /// Turns the guard on or off. The guard recreates missing instances.
     Guard {
-        /// To work.
+        /// True: the guard is on.
         working: bool,
     },
-    /// Put a constraint in the place of the one of its type.
+    /// Sets the placement constraint of a type, replacing the previous one.
     SetConstraint {
-        /// Which.
+        /// The constraint.
         constraint: Constraint,
     },
-    /// Drop the constraint of a type.
+    /// Removes the placement constraint of a type.
     RemoveConstraint {
-        /// Which type.
+        /// Type of the constraint, for example `node`.
         kind: String,
     },
-    /// Bring a backup back, step by step.
+    /// One step of restoring a backup.
     Restore {
-        /// Which step.
+        /// The step.
         step: Step,
     },
 }
 
 impl Verb {
-    /// It is obeyed even while changes are refused: somebody must be able to end that.
+    /// Whether the leader accepts it while the cluster is read-only. `Configure` must pass, or read-only mode could not
+    /// end.
     pub fn passes_read_only(&self) -> bool {
         matches!(self, Self::Configure { .. })
     }
 }
 
-/// What somebody says to a release.
+/// A user's control over a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RolloutAction {
-    /// Nothing new starts.
+    /// Starts no further pods; those that have started finish.
     Pause,
-    /// It goes on.
+    /// Ends a pause.
     Resume,
-    /// The group with this ordinal is fine.
+    /// Confirms a finished batch, so that the next one starts.
     Confirm {
-        /// Which; from 1.
+        /// Ordinal of the batch, from 1.
         group: u64,
     },
-    /// The group with this ordinal is left as it is.
+    /// Leaves the pods of a batch as they are and continues with the next batch.
     Skip {
-        /// Which; from 1.
+        /// Ordinal of the batch, from 1.
         group: u64,
     },
-    /// The mix of revisions stays.
+    /// Ends the rollout; the mix of revisions stays.
     Abort,
-    /// Back to an earlier revision.
+    /// Rolls back to an earlier revision.
     Undo {
-        /// Which; the newest that completed before the present one when there is none.
+        /// The revision; none means the newest that completed before the current one.
         revision: Option<u32>,
-        /// Why, in the asker's words.
+        /// The user's reason; empty when not given.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         cause: String,
     },
-    /// Nothing moves at all.
+    /// Stops the rollout and scaling of the group.
     Freeze,
-    /// Things move again.
+    /// Ends a freeze.
     Unfreeze,
 }
 
-/// What becomes of the containers of a group that is removed.
+/// What happens to the containers of a removed group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Removal {
-    /// They go, and the name is free when the last one is gone.
+    /// The agents remove them. The name is free when the last container is gone.
     #[default]
     Foreground,
-    /// They go, and the name is free at once.
+    /// The agents remove them. The name is free immediately.
     Background,
-    /// They stay as they are; a group of that name adopts them.
+    /// They keep running. A new group of the same name adopts them.
     Orphan,
 }
 
 impl Removal {
-    /// What the original does, and what nobody has to say.
+    /// The default, which is not serialised.
     fn is_usual(&self) -> bool {
         match self {
             Self::Foreground => true,
@@ -252,160 +254,160 @@ impl Removal {
     }
 }
 
-/// What to do to instances.
+/// What to do with instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
-    /// Run them, and forgive what they did.
+    /// Run them and reset their restart counters.
     Start,
-    /// Keep them stopped.
+    /// Stop them and keep them stopped.
     Stop,
-    /// End and start them, one after another.
+    /// Stop and start them, one after the other.
     Restart,
-    /// Nothing: the original takes unknown words and does nothing.
+    /// Does nothing: the original API accepts unknown words and ignores them.
     Nothing,
 }
 
-/// Instances that shall leave a node.
+/// A request to move instances off a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
-    /// The node they leave.
+    /// The node to leave.
     pub from: NodeName,
-    /// The node they go to; any other when there is none.
+    /// The node to move to; none lets the planner choose.
     pub to: Option<NodeName>,
-    /// Even those that are bound to their data.
+    /// Also move stateful instances, which are otherwise bound to the data on their node.
     pub force: bool,
-    /// Only this instance.
+    /// Only this instance, from 1; none means all.
     pub instance: Option<u32>,
 }
 
-/// What became of a command.
+/// The result of a command: `/deployd/outcome/<id>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The command.
+    /// Id of the command.
     pub id: CommandId,
-    /// When it was decided.
+    /// When the leader decided it.
     pub at: Timestamp,
-    /// How.
+    /// Accepted or refused.
     pub verdict: Verdict,
-    /// [`Command::digest`] of the command that was decided.
+    /// [`Command::digest`] of the decided command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
 
-/// Accepted or not.
+/// Whether the leader accepted a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// In effect, and will be made true.
+    /// The change is committed; the leader reconciles the cluster to it.
     Accepted,
-    /// Nothing changed.
+    /// The command changed nothing.
     Refused(Refusal),
 }
 
-/// Why nothing changed.
+/// Why a command was refused. The messages of the original API stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// No such group.
+    /// The group does not exist.
     #[error("PodGroup not existed")]
     GroupUnknown,
     /// A group of that name exists.
     #[error("PodGroup has already existed")]
     GroupExists,
-    /// A group of that name is still going away.
+    /// A group of that name is still being removed.
     #[error("PodGroup is removing, need to wait for that")]
     GroupRemoving,
-    /// Another operation on the group runs.
+    /// Another operation holds the group's lock.
     #[error("Another operation {:?} is progressing", operation.word())]
     Locked {
-        /// Which.
+        /// The operation that holds the lock.
         operation: Operation,
     },
     /// The group has no such instance.
     #[error("instance {instance} not existed, the PodGroup has {instances}")]
     InstanceUnknown {
-        /// Which was asked for.
+        /// The requested instance.
         instance: u32,
-        /// How many there are.
+        /// Number of instances the group has.
         instances: u32,
     },
-    /// The group has no release of that number, or none at all.
+    /// The group has no rollout of that number, or no rollout at all.
     #[error("{}", no_release(*release, *current))]
     ReleaseUnknown {
-        /// Which was named.
+        /// The requested revision.
         release: Option<u32>,
-        /// The current one.
+        /// Revision of the current rollout, if any.
         current: Option<u32>,
     },
-    /// The release is over.
+    /// The rollout has ended.
     #[error("release {release} is over; nothing of it can be changed any more")]
     ReleaseOver {
-        /// Which.
+        /// Revision of the rollout.
         release: u32,
     },
-    /// The release does not wait to be confirmed: its group is not finished, or it asks for no confirmation.
+    /// The rollout does not wait for a confirmation: the batch is not finished, or the strategy asks for none.
     #[error(
         "group {group} of release {release} is not waiting to be confirmed; see GET /api/rollouts for what it waits for"
     )]
     NotWaiting {
-        /// Which release.
+        /// Revision of the rollout.
         release: u32,
-        /// Its current group.
+        /// Ordinal of the current batch.
         group: u64,
     },
-    /// Another group of the release is the current one.
+    /// The confirmation names a batch that is not the current one.
     #[error("group {asked} is not the current one of release {release}, group {current} is")]
     OtherGroup {
-        /// Which release.
+        /// Revision of the rollout.
         release: u32,
-        /// Which was asked for.
+        /// The requested batch.
         asked: u64,
-        /// The current one.
+        /// The current batch.
         current: u64,
     },
-    /// There is no such revision to go back to.
+    /// There is no such revision to roll back to.
     #[error("{}", no_revision(*revision, kept))]
     RevisionUnknown {
-        /// Which was asked for.
+        /// The requested revision.
         revision: Option<u32>,
-        /// Those that are kept.
+        /// The revisions in the history.
         kept: Vec<u32>,
     },
-    /// The request cannot be met for this group as it is.
+    /// The group in its present state does not allow the change.
     #[error("{reason}")]
     Unfit {
-        /// Why, and what would help.
+        /// The problem and the remedy.
         reason: String,
     },
-    /// No such dependency pod.
+    /// The dependency pod does not exist.
     #[error("DependencyPod not existed")]
     DependencyUnknown,
-    /// A dependency pod of that name exists, or is still going away.
+    /// A dependency pod of that name exists, or is still being removed.
     #[error("DependencyPod has already existed")]
     DependencyExists,
-    /// No such node.
+    /// The node does not exist.
     #[error("{}", node::unknown(node))]
     NodeUnknown {
-        /// Which was named.
+        /// The requested node.
         node: NodeName,
     },
-    /// The node is not in a state for this.
+    /// The node in its present state does not allow the change.
     #[error("{reason}")]
     NodeBusy {
-        /// Why, and what would help.
+        /// The problem and the remedy.
         reason: String,
     },
-    /// No such callback.
+    /// The callback URL is not registered.
     #[error("Notify uri not existed")]
     CallbackUnknown,
-    /// No such constraint.
+    /// There is no constraint of that type.
     #[error("Constraint not existed")]
     ConstraintUnknown,
-    /// The engine refuses changes: it is read-only or in maintenance.
+    /// The cluster is read-only or in maintenance.
     #[error("Do ReadOnly Permitted.")]
     ReadOnly,
-    /// A limit of the cluster would be passed.
+    /// The change would exceed a limit of the cluster.
     #[error("{what} would pass the limit of {limit}")]
     Limit {
-        /// What is limited.
+        /// What is limited, for example the number of groups.
         what: String,
         /// The limit.
         limit: u64,
@@ -415,13 +417,13 @@ pub enum Refusal {
     StoreFull {
         /// Bytes in use.
         used: u64,
-        /// Bytes that etcd accepts at most.
+        /// etcd's quota, in bytes.
         quota: u64,
     },
-    /// The message could not be read; it is in the dead letters.
+    /// The leader could not decode the command and put it into the dead letters.
     #[error("the command could not be read: {reason}")]
     Malformed {
-        /// Why.
+        /// The decoding error.
         reason: String,
     },
 }
@@ -452,29 +454,29 @@ fn no_revision(revision: Option<u32>, kept: &[u32]) -> String {
     }
 }
 
-/// An operation that holds a group's lock.
+/// An operation that holds a group's lock. The names are those of the original API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// First start of all instances.
+    /// The first start of all instances.
     Deploying,
     /// The number of instances changes.
     Scheduling,
-    /// The instances are made anew from another spec.
+    /// A rollout without a strategy replaces the instances one by one.
     Upgrading,
-    /// Instances leave a node.
+    /// Instances move off a node.
     Drifting,
-    /// Instances are started.
+    /// Instances start.
     Starting,
-    /// Instances are stopped.
+    /// Instances stop.
     Stopping,
-    /// Instances are restarted.
+    /// Instances restart.
     Restarting,
-    /// The group goes away.
+    /// The group is being removed.
     Removing,
 }
 
 impl Operation {
-    /// The word shown to users.
+    /// The word that the API shows.
     pub fn word(self) -> &'static str {
         match self {
             Self::Deploying => "Deploying",

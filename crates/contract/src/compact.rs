@@ -1,58 +1,51 @@
-//! Orders as they travel: a spec without what is as it is by default anyway, written once however many nodes it goes to.
+//! The compact form of orders on the wire: pod specs without fields that have their default value.
 //!
-//! Every field of a spec may be absent ([`crate::spec`]), and a reader puts the default there, so every version reads it. Most
-//! fields of most specs are defaults, and specs are most of what an order says. What is digested, stored and shown stays the
-//! spec with all its fields.
+//! A reader fills in the default of an absent field, so every version can read it. Specs are most of an order and most
+//! of their fields are defaults. Digests, etcd and the API use specs with all fields.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::digest::Digest;
-use crate::fence::Fence;
-use crate::name::GroupName;
-use crate::order::{Assignment, Order, OrderDelta, OrderMessage};
-use crate::pod_id::{PodId, SpecKey};
-use crate::progress::Progress;
+use crate::delta::Changes;
+use crate::order::{Order, OrderDelta, OrderMessage};
+use crate::pod_id::SpecKey;
 use crate::spec::{ContainerSpec, PodSpec};
-use crate::store::Stores;
-use crate::switches::Switches;
 
-/// Specs lately sent, as text.
+type Specs<S> = BTreeMap<SpecKey, S>;
+
+/// Cache of compact specs: a spec is serialised once, however many nodes receive it.
 #[derive(Debug, Default)]
 pub struct Texts {
-    known: BTreeMap<SpecKey, (Arc<PodSpec>, Arc<RawValue>)>,
+    known: Specs<(Arc<PodSpec>, Arc<RawValue>)>,
 }
 
 impl Texts {
-    /// So many are remembered; then all are forgotten.
+    /// Size limit of the cache; when it is reached, the cache is cleared.
     const MOST: usize = 4096;
 
-    /// The message as it travels.
+    /// The message in compact form.
     pub fn of(&mut self, message: &OrderMessage) -> Result<Box<RawValue>, serde_json::Error> {
-        to_raw_value(&match message {
+        to_raw_value(&match message.clone() {
             OrderMessage::Whole(order) => {
                 let Order { fence, pods, specs, spared, switches, stores, progress, agent } = order;
-                let specs = self.specs(specs)?;
-                Wire::Whole(Whole { fence: *fence, pods, specs, spared, switches: *switches, stores, progress, agent })
+                let specs = self.specs(&specs)?;
+                OrderMessage::Whole(Order { fence, pods, specs, spared, switches, stores, progress, agent })
             }
             OrderMessage::Delta(delta) => {
                 let OrderDelta { base, fence, pods, specs, spared, switches, stores, digest, progress, agent } = delta;
-                Wire::Delta(Delta {
-                    base: *base,
-                    fence: *fence,
-                    pods: Changed { put: Some(&pods.put).filter(|put| !put.is_empty()), gone: &pods.gone },
-                    specs: Changed {
-                        put: Some(self.specs(&specs.put)?).filter(|put| !put.is_empty()),
-                        gone: &specs.gone,
-                    },
+                let specs = Changes { put: self.specs(&specs.put)?, gone: specs.gone };
+                OrderMessage::Delta(OrderDelta {
+                    base,
+                    fence,
+                    pods,
+                    specs,
                     spared,
-                    switches: *switches,
+                    switches,
                     stores,
-                    digest: *digest,
+                    digest,
                     progress,
                     agent,
                 })
@@ -60,8 +53,8 @@ impl Texts {
         })
     }
 
-    fn specs<'a>(&mut self, specs: &'a BTreeMap<SpecKey, Arc<PodSpec>>) -> Result<Specs<'a>, serde_json::Error> {
-        specs.iter().map(|(key, spec)| Ok((key, self.spec(key, spec)?))).collect()
+    fn specs(&mut self, specs: &Specs<Arc<PodSpec>>) -> Result<Specs<Arc<RawValue>>, serde_json::Error> {
+        specs.iter().map(|(key, spec)| Ok((key.clone(), self.spec(key, spec)?))).collect()
     }
 
     fn spec(&mut self, key: &SpecKey, spec: &Arc<PodSpec>) -> Result<Arc<RawValue>, serde_json::Error> {
@@ -77,7 +70,7 @@ impl Texts {
     }
 }
 
-/// The spec without its defaults; with them where a reader would not make the same of it.
+/// The spec without fields that have their default value; with all fields if a reader would not decode the same spec.
 pub(crate) fn text(spec: &PodSpec) -> Result<Box<RawValue>, serde_json::Error> {
     let (mut value, container) = (serde_json::to_value(spec)?, serde_json::to_value(ContainerSpec::default())?);
     if let Some(containers) = value.get_mut("Containers").and_then(Value::as_array_mut) {
@@ -89,7 +82,7 @@ pub(crate) fn text(spec: &PodSpec) -> Result<Box<RawValue>, serde_json::Error> {
     if is_same { Ok(text) } else { to_raw_value(spec) }
 }
 
-/// Takes out of an object what its default has too.
+/// Removes fields of an object that equal the default.
 fn thin(value: &mut Value, default: &Value) {
     let (Some(fields), Some(defaults)) = (value.as_object_mut(), default.as_object()) else { return };
     fields.retain(|name, value| {
@@ -101,70 +94,15 @@ fn thin(value: &mut Value, default: &Value) {
     });
 }
 
-type Specs<'a> = BTreeMap<&'a SpecKey, Arc<RawValue>>;
-
-/// As [`OrderMessage`].
-#[derive(Serialize)]
-enum Wire<'a> {
-    Whole(Whole<'a>),
-    Delta(Delta<'a>),
-}
-
-/// As [`Order`].
-#[derive(Serialize)]
-struct Whole<'a> {
-    fence: Fence,
-    pods: &'a BTreeMap<PodId, Assignment>,
-    specs: Specs<'a>,
-    #[serde(skip_serializing_if = "is_none")]
-    spared: &'a BTreeSet<GroupName>,
-    #[serde(rename = "brakes", skip_serializing_if = "Switches::are_off")]
-    switches: Switches,
-    #[serde(skip_serializing_if = "is_none")]
-    stores: &'a Stores,
-    #[serde(skip_serializing_if = "Progress::is_unknown")]
-    progress: &'a Progress,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    agent: &'a str,
-}
-
-/// As [`OrderDelta`].
-#[derive(Serialize)]
-struct Delta<'a> {
-    base: Fence,
-    fence: Fence,
-    pods: Changed<'a, &'a BTreeMap<PodId, Assignment>, PodId>,
-    specs: Changed<'a, Specs<'a>, SpecKey>,
-    #[serde(skip_serializing_if = "is_none")]
-    spared: &'a BTreeSet<GroupName>,
-    #[serde(rename = "brakes", skip_serializing_if = "Switches::are_off")]
-    switches: Switches,
-    #[serde(skip_serializing_if = "is_none")]
-    stores: &'a Stores,
-    digest: Digest,
-    #[serde(skip_serializing_if = "Progress::is_unknown")]
-    progress: &'a Progress,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    agent: &'a str,
-}
-
-/// As [`crate::delta::Changes`].
-#[derive(Serialize)]
-struct Changed<'a, P, K> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    put: Option<P>,
-    #[serde(skip_serializing_if = "is_none")]
-    gone: &'a BTreeSet<K>,
-}
-
-fn is_none<K>(set: &&BTreeSet<K>) -> bool {
-    set.is_empty()
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::fence::Term;
+    use std::collections::BTreeSet;
+
+    use crate::fence::{Fence, Term};
+    use crate::order::Assignment;
+    use crate::pod_id::PodId;
     use crate::spec::{CloudVolume, Dependency, HealthConfig, HealthOptions, LogConfig, PrevState};
+    use crate::switches::Switches;
     use crate::time::Timestamp;
 
     use super::*;
@@ -182,7 +120,7 @@ mod tests {
         PodSpec { name: "a".to_owned(), version: 1, containers: vec![container], ..PodSpec::default() }
     }
 
-    /// Nothing in it is as by default.
+    /// A spec in which no field has its default value.
     fn full() -> PodSpec {
         let text = || "x".to_owned();
         let time = Timestamp::from_millis(5_000);
@@ -245,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_sent_is_read_as_it_was_meant() {
+    fn the_compact_form_decodes_to_the_same_message() {
         let mut texts = Texts::default();
         for message in messages().iter().chain(&messages()) {
             let text = texts.of(message).expect("text");
@@ -254,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_not_said_and_everything_else_is() {
+    fn only_fields_with_default_values_are_omitted() {
         assert_eq!(
             text(&plain()).expect("text").get(),
             r#"{"Containers":[{"Image":"demo:1","MemoryLimit":64}],"Name":"a","Version":1}"#
@@ -266,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn another_spec_under_the_same_name_is_written_anew() {
+    fn the_cache_is_not_used_for_another_spec_under_the_same_key() {
         let mut texts = Texts::default();
         let order = |spec: PodSpec| {
             OrderMessage::Whole(Order { specs: BTreeMap::from([(key("a.v1"), Arc::new(spec))]), ..Order::default() })

@@ -1,6 +1,7 @@
-//! How wholes travel: what changed between two maps, and how to make the change again on the other side.
+//! Deltas: the difference between two maps, computed by the sender and applied by the receiver.
 //!
-//! Orders and reports are logically wholes. This file and its two users are all the code that knows about deltas.
+//! Orders and reports are complete states; only this file and its two users, [`crate::order`] and [`crate::report`],
+//! know about deltas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +16,10 @@ use crate::digest::Digest;
     deserialize = "K: serde::de::DeserializeOwned + Ord, V: serde::de::DeserializeOwned"
 ))]
 pub struct Changes<K, V> {
-    /// Entries that are new or different.
+    /// Entries that are new or changed.
     #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
     pub put: BTreeMap<K, V>,
-    /// Keys that are gone.
+    /// Keys that were removed.
     #[serde(default = "BTreeSet::new", skip_serializing_if = "BTreeSet::is_empty")]
     pub gone: BTreeSet<K>,
 }
@@ -30,7 +31,7 @@ impl<K: Ord, V> Default for Changes<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone + PartialEq> Changes<K, V> {
-    /// What turns `before` into `after`.
+    /// The difference from `before` to `after`.
     pub fn between(before: &BTreeMap<K, V>, after: &BTreeMap<K, V>) -> Self {
         let changed = |(key, value): &(&K, &V)| before.get(*key) != Some(*value);
         Self {
@@ -39,7 +40,7 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Changes<K, V> {
         }
     }
 
-    /// Makes the change on `map`.
+    /// Applies the difference to `map`.
     pub fn apply(&self, map: &mut BTreeMap<K, V>) {
         for key in &self.gone {
             map.remove(key);
@@ -47,7 +48,7 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Changes<K, V> {
         map.extend(self.put.iter().map(|(k, v)| (k.clone(), v.clone())));
     }
 
-    /// What the digest of a whole that holds `before` becomes with the change: only what changes is read.
+    /// The digest after the change, given `digest` of a state that contains `before`. Hashes only the changed entries.
     pub fn digest_after(&self, digest: Digest, before: &BTreeMap<K, V>) -> Digest
     where
         K: Serialize,

@@ -1,35 +1,35 @@
-//! How a dependency pod is called and what it is beside the instances of one namespace on one node.
+//! Names of a dependency pod on one node.
 //!
-//! Clients know the name `<dependency>-<node>-<namespace>`, the namespace `<dependency>` and the network
-//! `<dependency>_<namespace>`, so they are made in one place. The surprise: the whole may be too long for a name, or look
-//! like that of another pair, so whoever makes one must ask.
+//! Clients rely on the pod name `<dependency>-<node>-<namespace>`, the namespace `<dependency>` and the network
+//! `<dependency>_<namespace>`. The pod name may be too long, or equal that of another combination, so callers must
+//! check it.
 
 use crate::name::{self, GroupName, NodeName};
 use crate::pod_id::PodId;
 use crate::spec::{PodSpec, PrevState};
 
-/// Filters that bind a pod to a node start with this, soft ones too.
+/// Prefix of placement constraints that bind a pod to a node, soft ones (`==~`) included.
 const NODE_FILTER: &str = "constraint:node==";
 
-/// Where a dependency pod serves.
+/// The node and namespace that one pod of a dependency serves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The node.
+    /// The node it runs on.
     pub node: NodeName,
     /// Namespace of the instances it serves; the node's name when it serves the whole node.
     pub namespace: String,
 }
 
 impl Place {
-    /// Name of the dependency pod at this place; none when it would not be a name.
+    /// Name of the pod; an error when it is too long.
     pub fn pod_name(&self, dependency: &GroupName) -> Result<GroupName, name::Error> {
         format!("{dependency}-{}-{}", self.node, self.namespace).parse()
     }
-    /// The pod of a version at this place.
+    /// Id of the pod at a version.
     pub fn pod_id(&self, dependency: &GroupName, version: u32) -> Result<PodId, name::Error> {
         Ok(PodId { group: self.pod_name(dependency)?, instance: 0, version, drift: 0 })
     }
-    /// What runs here: `spec` under the name, namespace and network of this place, and bound to its node.
+    /// The spec to run: `spec` with the name, namespace and network of this place, bound to its node.
     #[must_use]
     pub fn pod_spec(&self, spec: &PodSpec) -> PodSpec {
         let elsewhere = spec.filters.iter().filter(|filter| !filter.starts_with(NODE_FILTER)).cloned();

@@ -1,7 +1,7 @@
-//! A 64-bit digest of a map that can be kept up to date entry by entry.
+//! A 64-bit digest of a map that can be updated entry by entry.
 //!
-//! It is the sum of the entries' hashes, so changing one entry of a hundred thousand costs two hashes. It finds
-//! accidents (a lost delta, a bug), not attacks.
+//! It is the sum of the entries' hashes, so changing one entry of 100,000 costs two hashes. It detects accidents (a
+//! lost delta, a bug), not attacks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Digest of a whole.
+/// A digest; shown as 16 hexadecimal digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(u64);
@@ -17,29 +17,29 @@ pub struct Digest(u64);
 impl Digest {
     /// Digest of one serialisable value.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
-        // Our own types have string keys and no failing serializer. All at once: JSON comes in pieces of a few bytes, and
-        // each costs the hash more than the whole text does.
+        // Our types have string keys and no serialiser that fails. Serialised into one buffer, because hashing pieces
+        // of a few bytes is slower.
         let text = serde_json::to_vec(value).expect("values of the contract serialise");
         Self(xxh3_64(&text))
     }
-    /// Digest of bytes as they are.
+    /// Digest of raw bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(xxh3_64(bytes))
     }
-    /// Digest of a map, entry by entry.
+    /// Digest of a map: the sum over its entries.
     pub fn of_map<K: Serialize, V: Serialize>(map: &BTreeMap<K, V>) -> Self {
         map.iter().fold(Self::default(), |sum, (key, value)| sum.with(Self::of(&(key, value))))
     }
-    /// The digest as a number, to spread things by.
+    /// The digest as a number, to distribute things evenly.
     pub const fn number(self) -> u64 {
         self.0
     }
-    /// This digest and another part.
+    /// Adds a part.
     #[must_use]
     pub fn with(self, part: Self) -> Self {
         Self(self.0.wrapping_add(part.0))
     }
-    /// This digest without a part it holds.
+    /// Removes a part that was added before.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self(self.0.wrapping_sub(part.0))

@@ -1,7 +1,7 @@
-//! `Runtime`: the engine's inspect document reduced to the fields deployd shows, in its order.
+//! `Runtime`: the fields of `docker inspect` that the original API shows, in its order.
 //!
-//! Decode it from Docker's JSON with [`crate::lenient_json::from_value`]: the names are Docker's own and `null` means
-//! the default.
+//! Decode it from Docker's JSON with [`crate::lenient_json::from_value`]: the names are Docker's and `null` means the
+//! default.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ macro_rules! document {
 }
 
 document!(
-    /// One container as inspected.
+    /// Answer of `docker inspect` for one container.
     ContainerDetail {
         "AppArmorProfile" app_armor_profile: String,
         "Args" args: Strings,
@@ -54,7 +54,7 @@ document!(
     }
 );
 document!(
-    /// What the container was made from.
+    /// The configuration the container was created from.
     Config {
         "AttachStderr" attach_stderr: bool,
         "AttachStdin" attach_stdin: bool,
@@ -82,7 +82,7 @@ document!(
     }
 );
 document!(
-    /// Health check; times in nanoseconds.
+    /// Health check; times are in nanoseconds.
     Healthcheck {
         #[serde(skip_serializing_if = "Option::is_none")] "Test" test: Strings,
         #[serde(skip_serializing_if = "is_zero")] "Interval" interval: i64,
@@ -92,7 +92,7 @@ document!(
     }
 );
 document!(
-    /// How the container is run.
+    /// Resources, mounts and networking of the container.
     HostConfig {
         "Binds" binds: Strings,
         "CapAdd" cap_add: Strings,
@@ -151,7 +151,7 @@ document!(
     RateDevice { "Path" path: String, "Rate" rate: i64, }
 );
 document!(
-    /// A device given to the container.
+    /// A host device that the container may use.
     Device { "PathOnHost" path_on_host: String, "PathInContainer" path_in_container: String, "CgroupPermissions" cgroup_permissions: String, }
 );
 document!(
@@ -159,7 +159,7 @@ document!(
     Ulimit { "Name" name: String, "Soft" soft: i64, "Hard" hard: i64, }
 );
 document!(
-    /// Docker's own restart policy; always empty for us.
+    /// Docker's restart policy; always empty, because the agent restarts containers.
     DockerRestartPolicy { "MaximumRetryCount" maximum_retry_count: i64, "Name" name: String, }
 );
 document!(
@@ -192,7 +192,7 @@ document!(
     PortBinding { "HostIp" host_ip: String, "HostPort" host_port: String, }
 );
 document!(
-    /// What the container is doing.
+    /// Run state.
     State {
         "Dead" dead: bool,
         "Error" error: String,
@@ -208,11 +208,11 @@ document!(
     }
 );
 document!(
-    /// What its health check says.
+    /// Result of the health check.
     Health { "Status" status: String, "FailingStreak" failing_streak: i64, }
 );
 document!(
-    /// The node, as Swarm used to add it.
+    /// The node, in the form of Docker Swarm's API.
     NodeDetail {
         "Name" name: String,
         "ID" id: String,

@@ -1,20 +1,20 @@
-//! Finds a name that stands twice in one object of a JSON document. Readers take one of the two, and which one is a surprise:
-//! `{"NumInstances": 2, "NumInstances": 0}` would scale a service to 0.
+//! Finds duplicate field names in a JSON document. Parsers use one of the two values without saying which:
+//! `{"NumInstances": 2, "NumInstances": 0}` could scale a service to 0.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// Why a document, or one of several after one another, is refused: the first name that is repeated. None for every other text,
-/// also one that is no JSON.
+/// The first duplicate name in one JSON document or several in sequence. None for any other text, invalid JSON
+/// included.
 pub fn problem(documents: &[u8]) -> Option<String> {
     let mut documents = serde_json::Deserializer::from_slice(documents).into_iter::<Unique>();
     let error = documents.find_map(Result::err)?;
     error.is_data().then(|| error.to_string())
 }
 
-/// A value without repeated names.
+/// A JSON value without duplicate names.
 struct Unique;
 
 impl<'de> Deserialize<'de> for Unique {

@@ -1,7 +1,7 @@
-//! Events: what happened in the cluster and why, for people who ask later or watch.
+//! Events: explanations of what happened in the cluster, for people.
 //!
-//! An event explains; nothing is decided from it, and losing one loses an explanation. The leader tells it once what it
-//! tells of is stored.
+//! No decision depends on an event, so losing one loses only an explanation. The leader publishes an event after the
+//! change it explains is committed.
 
 use std::collections::BTreeMap;
 
@@ -10,62 +10,62 @@ use serde::{Deserialize, Serialize};
 use crate::name::{GroupName, NodeName};
 use crate::time::{Timestamp, rfc3339};
 
-/// Something that happened. Also one entry of `GET /api/events`.
+/// One event. Also a row of `GET /api/events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Event {
-    /// When it was decided or seen.
+    /// When the leader decided or observed it.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
-    /// What kind of thing.
+    /// Kind of event; users filter by it.
     pub kind: Kind,
-    /// The group, or dependency pod, it is about.
+    /// The group or dependency pod it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupName>,
-    /// The instance it is about; 0 when it is about the whole.
+    /// The instance it concerns, from 1; 0 for the group as a whole.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub instance: u32,
-    /// The node it is about.
+    /// The node it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
-    /// One sentence.
+    /// The explanation, one sentence.
     pub message: String,
-    /// Why an instance has no place: every node with every reason.
+    /// For an unschedulable instance: the reasons by node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<NodeName, Vec<String>>,
 }
 
-/// What kind of thing happened.
+/// Kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
-    /// A command was accepted.
+    /// The leader accepted a command.
     Accepted,
-    /// A command was refused.
+    /// The leader refused a command.
     Refused,
     /// An operation on a group began or ended.
     Operation,
-    /// An instance got a place, another version, or left a node.
+    /// An instance was placed, changed its revision, or left a node.
     Placed,
-    /// An instance found no place.
+    /// An instance is unschedulable.
     Unplaceable,
-    /// Something went wrong with an instance; callbacks are told the same.
+    /// A failure of an instance; callbacks receive the same as a notice.
     Incident,
-    /// An upgrade was taken back.
+    /// An upgrade was rolled back.
     RolledBack,
-    /// A release of a group opened, went on, waits, was held or ended.
+    /// A rollout started, progressed, waits, paused, failed or ended.
     Release,
-    /// A node joined, went silent, was lost or came back.
+    /// A node joined, missed heartbeats, was lost or returned.
     Node,
-    /// One of the engine's switches or a constraint changed.
+    /// A cluster-wide switch or a constraint changed.
     Engine,
-    /// A scheduler took over.
+    /// A scheduler became leader.
     Leader,
-    /// An object is not reconciled because of an error, or is again.
+    /// An object was quarantined or released from quarantine.
     Quarantined,
 }
 
 impl Kind {
-    /// Every kind, in the order of declaration.
+    /// All kinds, in the order of declaration.
     pub const ALL: [Self; 12] = [
         Self::Accepted,
         Self::Refused,
@@ -81,7 +81,7 @@ impl Kind {
         Self::Quarantined,
     ];
 
-    /// The word users filter by.
+    /// The word that users filter by.
     pub fn word(self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",
@@ -98,7 +98,7 @@ impl Kind {
             Self::Quarantined => "Quarantined",
         }
     }
-    /// Reads the word, in any case.
+    /// Parses the word, ignoring case.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word().eq_ignore_ascii_case(word))
     }

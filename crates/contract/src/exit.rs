@@ -1,4 +1,4 @@
-//! How a container ended by itself: reported by agents, shown by the API, and rendered as one line of text for people.
+//! Exits that deployd did not request: reported by agents, shown by the API, rendered as one line for people.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::time::{Timestamp, rfc3339};
 /// Longest last log line that is reported, in bytes.
 pub const LONGEST_LINE: usize = 200;
 
-/// How a container ended by itself, without an order, as the agent reports it.
+/// An exit that deployd did not request, as the agent reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExitFacts {
@@ -17,14 +17,14 @@ pub struct ExitFacts {
     /// The kernel killed it because it used more memory than its limit.
     #[serde(skip_serializing_if = "is_default")]
     pub out_of_memory: bool,
-    /// When it ended, by the engine's clock.
+    /// When it exited, by the node's clock.
     pub at: Timestamp,
-    /// Last line that it logged, at most [`LONGEST_LINE`] bytes; empty when there is none or it could not be read.
+    /// Last log line, at most [`LONGEST_LINE`] bytes; empty when there is none or it cannot be read.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_line: String,
 }
 
-/// The last end of an instance that does not run, as `GET /api/podgroups` shows it.
+/// The last exit of an instance that is down, as `GET /api/podgroups` shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Exit {
@@ -32,15 +32,15 @@ pub struct Exit {
     pub code: i64,
     /// The kernel killed it because it used more memory than its limit.
     pub out_of_memory: bool,
-    /// When it ended.
+    /// When it exited.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
-    /// Restarts that were counted.
+    /// Restarts in the current restart window.
     pub restarts: u32,
-    /// When its node starts it again; absent when that is now or never.
+    /// When the agent will start it again; absent when that is now or never.
     #[serde(with = "rfc3339", skip_serializing_if = "has_not_happened")]
     pub next_attempt: Timestamp,
-    /// Last line that it logged; empty when there is none or it could not be read.
+    /// Last log line; empty when there is none or it cannot be read.
     pub last_line: String,
 }
 
@@ -73,7 +73,7 @@ fn now_or_later(time: Timestamp, now: Timestamp) -> Option<String> {
     (time > now).then(|| span(time.since(now).as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)))
 }
 
-/// A length of time in one unit: `12 s`, `3 min`, `2 h`, `4 d`.
+/// A duration in one unit: `12 s`, `3 min`, `2 h`, `4 d`.
 fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -83,7 +83,7 @@ fn span(seconds: u64) -> String {
     }
 }
 
-/// A line of a log, fit to be shown: without control characters and surrounding space, at most [`LONGEST_LINE`] bytes.
+/// The last non-empty line without control characters and surrounding space, at most [`LONGEST_LINE`] bytes.
 pub fn clean_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -1,20 +1,20 @@
-//! The fence every order carries: who led when it was decided, and which of that leader's decisions it is.
+//! Fences: every order carries the term of its leader and a number, so that agents can reject stale orders.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Term of a leader: the create revision of its election key in etcd, so it only ever grows.
+/// Term (leadership epoch): derived from the create revision of the leader's election key in etcd, so it only grows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Term(pub u64);
 
-/// Position of an order among all orders ever given to a node: term first, then the leader's own count.
+/// Position of an order among all orders to a node, compared by term, then by generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence {
-    /// Term of the leader that decided.
+    /// Term of the leader that sent it.
     pub term: Term,
-    /// Count of that leader's orders to this node.
+    /// Number of the order within the term.
     pub generation: u64,
 }
 

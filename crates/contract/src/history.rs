@@ -1,7 +1,7 @@
-//! When the containers of an instance started and stopped: a ring of the last 20 events.
+//! Start and stop events of an instance's containers: a ring of the last 20.
 //!
-//! An event is a fact with the engine's own time, so taking the same fact twice changes nothing and the order in which
-//! facts arrive does not matter. That is what lets a new leader fold what it hears into what is stored.
+//! An event carries the time of its node, so inserting it twice changes nothing and the order of arrival does not
+//! matter. A new leader can therefore merge reports into the stored history.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use crate::notice::Incident;
 use crate::time::Timestamp;
 
-/// Events kept of one instance.
+/// Limit of events per instance.
 pub const MOST_EVENTS: usize = 20;
-/// Instances of one stored page: a full one stays far below what etcd takes as a value.
+/// Instances per stored page; a full page stays far below etcd's size limit.
 pub const PAGE: u32 = 64;
 
 /// What happened to a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Happened {
-    /// It began to run.
+    /// It started.
     Start,
-    /// It ended, by itself or by our hand.
+    /// It exited, by itself or because deployd stopped it.
     Stop,
 }
 
 impl Happened {
-    /// The word clients read.
+    /// The word in the API.
     pub fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -37,13 +37,13 @@ impl Happened {
 /// One start or stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, by the clock of its node.
+    /// When, by the node's clock.
     pub at: Timestamp,
-    /// What.
+    /// Start or stop.
     pub happened: Happened,
-    /// Which container of the pod.
+    /// Index of the container in the pod, from 0.
     pub container: u32,
-    /// `<image> node:<node>`, as clients take it apart.
+    /// `<image> node:<node>`, the form that clients parse.
     pub from: String,
 }
 
@@ -55,7 +55,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Takes an event in; false when it is known, or older than everything a full ring keeps.
+    /// Inserts an event. Returns false when it is a duplicate, or older than everything in a full ring.
     pub fn insert(&mut self, event: Event) -> bool {
         let place = |event: &Event| (event.at, event.happened, event.container);
         let Err(index) = self.events.binary_search_by_key(&place(&event), place) else { return false };
@@ -63,7 +63,7 @@ impl Ring {
         if full && index == 0 {
             return false;
         }
-        // Most instances start once and never again.
+        // Most instances start only once: do not allocate for more.
         if self.events.is_empty() {
             self.events.reserve_exact(1);
         }
@@ -93,7 +93,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Every condition.
+    /// All conditions.
     pub const ALL: [Self; 3] = [Self::CrashLooping, Self::LostAddress, Self::Unhealthy];
 
     /// The incident that reports it.
@@ -106,20 +106,20 @@ impl Condition {
     }
 }
 
-/// When the conditions of one instance were last reported; conditions that ended are not in here.
+/// When the conditions of one instance were last reported; conditions that ended are removed.
 pub type Reported = BTreeMap<Condition, Timestamp>;
 
 /// The histories of up to [`PAGE`] instances of a group, by number: `/deployd/state/history/<group>/<page>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryRecord {
-    /// The rings.
+    /// The events by instance number.
     pub instances: BTreeMap<u32, Ring>,
     /// When the conditions of instances were last reported, so that the next leader does not report them again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reported: BTreeMap<u32, Reported>,
 }
 
-/// The page an instance is kept on.
+/// The page that contains an instance.
 pub fn page_of(instance: u32) -> u32 {
     instance / PAGE
 }

@@ -1,35 +1,38 @@
-//! Every etcd key. Nobody else writes one.
+//! Every etcd key of deployd. No other file contains a key literal (`sim/tests/house.rs` checks it).
+//!
+//! The scheduler is the only writer. Keys under [`STATE`] are what a new leader loads.
 
 use crate::name::{CommandId, GroupName, NodeName};
 
-/// Everything of ours.
+/// Prefix of all keys.
 pub const ROOT: &str = "/deployd/";
-/// Everything a leader loads: intents, plans, nodes, cursor. Outcomes and the election live outside it.
+/// Prefix of everything a leader loads: intents, plans, nodes, cursor. Outcomes and the election are outside of it.
 pub const STATE: &str = "/deployd/state/";
-/// The election: one key per candidate, the oldest leads.
+/// Prefix of the election: one key per candidate; the candidate with the oldest key leads.
 pub const LEADER: &str = "/deployd/leader/";
-/// Outcomes of commands; leased.
+/// Prefix of the outcomes of commands. An etcd lease deletes them after a while.
 pub const OUTCOMES: &str = "/deployd/outcome/";
-/// Cursor of the command stream.
+/// Position in the command stream: [`crate::record::Cursor`].
 pub const CURSOR: &str = "/deployd/state/cursor";
-/// Schema version.
+/// Schema version: [`crate::record::SchemaRecord`].
 pub const SCHEMA: &str = "/deployd/schema";
-/// Callback URLs.
+/// Callback URLs: [`crate::record::CallbacksRecord`].
 pub const CALLBACKS: &str = "/deployd/state/intent/callbacks";
-/// The engine's switches.
+/// Read-only, maintenance, guard and scheduling: [`crate::switches::EngineRecord`].
 pub const ENGINE: &str = "/deployd/state/intent/engine";
-/// Constraints of every placement.
+/// Placement constraints that apply to every group.
 pub const CONSTRAINTS: &str = "/deployd/state/intent/constraints";
 
-/// How far this store has come.
+/// Number of commits this store has seen: [`crate::progress::Progress`]. Detects an etcd that was reset to an older
+/// copy.
 pub const PROGRESS: &str = "/deployd/state/progress";
-/// Which store this is.
+/// Identity of this store: [`crate::store::StoreRecord`]. Detects an etcd that was wiped.
 pub const STORE: &str = "/deployd/state/store";
-/// How far a restore is whose parts are all there.
+/// The restore that the leader is applying: [`crate::backup::RestoreRecord`].
 pub const RESTORE: &str = "/deployd/state/restore/record";
 
 const RESTORES: &str = "/deployd/state/restore/";
-/// Parts of backups that are being restored.
+/// Prefix of the parts of a backup that is being restored.
 pub const RESTORE_PARTS: &str = "/deployd/state/restore/part/";
 const GROUPS: &str = "/deployd/state/intent/group/";
 const PLACEMENTS: &str = "/deployd/state/plan/group/";
@@ -37,169 +40,169 @@ const DEPENDENCIES: &str = "/deployd/state/intent/dependency/";
 const PAIRS: &str = "/deployd/state/plan/dependency/";
 const RELEASES: &str = "/deployd/state/plan/release/";
 const REVISIONS: &str = "/deployd/state/revisions/";
-/// Specs sort before the records that refer to them: a standby reads the keys of a transaction in this order.
+/// Specs sort before the records that refer to them, because a standby reads the keys of a transaction in key order.
 const GROUP_SPECS: &str = "/deployd/state/content/group/";
 const DEPENDENCY_SPECS: &str = "/deployd/state/content/dependency/";
-/// Parts of a transaction that is too large for etcd; see the scheduler's `staging`.
+/// Prefix of the parts of a transaction that is too large for etcd; see `staging` in the scheduler.
 pub const STAGED: &str = "/deployd/state/staged/part/";
-/// Says that all parts are stored.
+/// Present when all parts of that transaction are stored.
 pub const STAGED_READY: &str = "/deployd/state/staged/ready";
 const NODE_INTENTS: &str = "/deployd/state/intent/node/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
-/// What is wanted of a group.
+/// Desired state of a group: [`crate::record::GroupRecord`].
 pub fn group(name: &GroupName) -> String {
     format!("{GROUPS}{name}")
 }
-/// What the pages of a group's instances begin with.
+/// Prefix of all pages of a group's instances.
 pub fn placements(name: &GroupName) -> String {
     format!("{PLACEMENTS}{name}/")
 }
-/// One page of a group's instances. The number has a fixed width, so that pages are sorted.
+/// One page of a group's instances. Zero-padded, so that key order is page order.
 pub fn placement(name: &GroupName, page: usize) -> String {
     format!("{PLACEMENTS}{name}/{page:04}")
 }
-/// How far a group's release is.
+/// Rollout state of a group.
 pub fn release(name: &GroupName) -> String {
     format!("{RELEASES}{name}")
 }
-/// What a group's revisions begin with.
+/// Prefix of all revisions of a group.
 pub fn revisions(name: &GroupName) -> String {
     format!("{REVISIONS}{name}/")
 }
-/// One revision of a group. The number has a fixed width, so that revisions are sorted.
+/// One revision of a group: [`crate::record::RevisionRecord`]. Zero-padded, so that key order is revision order.
 pub fn revision(name: &GroupName, number: u32) -> String {
     format!("{REVISIONS}{name}/{number:010}")
 }
-/// What the pod specs of a group begin with.
+/// Prefix of all pod specs of a group.
 pub fn group_specs(name: &GroupName) -> String {
     format!("{GROUP_SPECS}{name}/")
 }
-/// A pod spec of a group.
+/// One pod spec of a group, by the digest of its content.
 pub fn group_spec(name: &GroupName, digest: &str) -> String {
     format!("{GROUP_SPECS}{name}/{digest}")
 }
-/// A pod spec of a dependency pod.
+/// One pod spec of a dependency pod, by the digest of its content.
 pub fn dependency_spec(name: &GroupName, digest: &str) -> String {
     format!("{DEPENDENCY_SPECS}{name}/{digest}")
 }
-/// A part of a transaction that is too large for etcd.
+/// One part of a transaction that is too large for etcd.
 pub fn staged(part: usize) -> String {
     format!("{STAGED}{part:04}")
 }
-/// What is wanted of a dependency pod.
+/// Desired state of a dependency pod: [`crate::record::DependencyRecord`].
 pub fn dependency(name: &GroupName) -> String {
     format!("{DEPENDENCIES}{name}")
 }
-/// What the pages of a dependency pod's places begin with.
+/// Prefix of all pages of a dependency pod's places.
 pub fn all_pairs(name: &GroupName) -> String {
     format!("{PAIRS}{name}/")
 }
-/// One page of where a dependency pod runs.
+/// One page of the places of a dependency pod: [`crate::record::PairsRecord`].
 pub fn pairs(name: &GroupName, page: usize) -> String {
     format!("{PAIRS}{name}/{page:04}")
 }
-/// One page of the histories of a group's instances.
+/// One page of the exit histories of a group's instances.
 pub fn history(name: &GroupName, page: u32) -> String {
     format!("{HISTORIES}{name}/{page}")
 }
-/// Last known facts of a node.
+/// Last known state of a node: [`crate::record::NodeRecord`].
 pub fn node(name: &NodeName) -> String {
     format!("{NODES}{name}")
 }
-/// What operators say of a node.
+/// Cordon, drain and labels that operators set on a node: [`crate::node::NodeIntent`].
 pub fn node_intent(name: &NodeName) -> String {
     format!("{NODE_INTENTS}{name}")
 }
-/// A part of a backup that is being restored.
+/// One part of a backup that is being restored.
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
     format!("{RESTORE_PARTS}{restore}/{part}")
 }
-/// Whether a backup holds this key: all state but the place in the command stream, which belongs to the stream, the count of
-/// commits, which belongs to the store, and what a restore keeps aside.
+/// Whether a backup contains this key. It contains all state except the cursor (it belongs to the stream), the commit
+/// count (it belongs to the store) and the parts of a restore.
 pub fn is_backed_up(key: &str) -> bool {
     key.starts_with(STATE) && key != CURSOR && key != PROGRESS && !key.starts_with(RESTORES)
 }
-/// Where schema 1 stored the instances of a group.
+/// Schema 1: all instances of a group in one value.
 pub fn former_placement(name: &GroupName) -> String {
     format!("{PLACEMENTS}{name}")
 }
-/// Where schema 1 stored the revisions of a group.
+/// Schema 1: all revisions of a group in one value.
 pub fn former_revisions(name: &GroupName) -> String {
     format!("{REVISIONS}{name}")
 }
-/// Where schema 1 stored where a dependency pod runs.
+/// Schema 1: all places of a dependency pod in one value.
 pub fn former_pairs(name: &GroupName) -> String {
     format!("{PAIRS}{name}")
 }
-/// Whether the key holds a part of a decision that is too large for one transaction.
+/// Whether the key holds a part of a transaction that is too large for etcd.
 pub fn is_staged(key: &str) -> bool {
     key == STAGED_READY || key.starts_with(STAGED)
 }
-/// What became of a command.
+/// Outcome of a command: [`crate::command::Outcome`].
 pub fn outcome(id: &CommandId) -> String {
     format!("{OUTCOMES}{id}")
 }
 
-/// What a key under [`ROOT`] is about.
+/// A parsed key. Each variant names the function or constant that produces its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A group.
+    /// [`group`].
     Group(GroupName),
-    /// A page of a group's instances.
+    /// [`placement`]: group and page.
     Placement(GroupName, usize),
-    /// A release.
+    /// [`release`].
     Release(GroupName),
-    /// A revision.
+    /// [`revision`]: group and revision.
     Revision(GroupName, u32),
-    /// A pod spec of a group.
+    /// [`group_spec`]: group and digest.
     GroupSpec(GroupName, String),
-    /// A dependency pod.
+    /// [`dependency`].
     Dependency(GroupName),
-    /// A page of where a dependency pod runs.
+    /// [`pairs`]: dependency pod and page.
     Pairs(GroupName, usize),
-    /// A pod spec of a dependency pod.
+    /// [`dependency_spec`]: dependency pod and digest.
     DependencySpec(GroupName, String),
-    /// A part of a transaction that is too large for etcd.
+    /// [`staged`]: index of the part.
     Staged(usize),
-    /// All parts of such a transaction are stored.
+    /// [`STAGED_READY`].
     StagedReady,
-    /// A whole placement, as schema 1 stored it.
+    /// [`former_placement`].
     FormerPlacement(GroupName),
-    /// All revisions of a group, as schema 1 stored them.
+    /// [`former_revisions`].
     FormerRevisions(GroupName),
-    /// All places of a dependency pod, as schema 1 stored them.
+    /// [`former_pairs`].
     FormerPairs(GroupName),
-    /// A page of histories.
+    /// [`history`]: group and page.
     History(GroupName, u32),
-    /// A node.
+    /// [`node`].
     Node(NodeName),
-    /// What operators say of a node.
+    /// [`node_intent`].
     NodeIntent(NodeName),
-    /// An outcome.
+    /// [`outcome`].
     Outcome(CommandId),
-    /// The cursor.
+    /// [`CURSOR`].
     Cursor,
-    /// The callbacks.
+    /// [`CALLBACKS`].
     Callbacks,
-    /// The engine's switches.
+    /// [`ENGINE`].
     Engine,
-    /// The constraints.
+    /// [`CONSTRAINTS`].
     Constraints,
-    /// Which store this is.
+    /// [`STORE`].
     Store,
-    /// How far this store has come.
+    /// [`PROGRESS`].
     Progress,
-    /// A restore.
+    /// [`RESTORE`].
     Restore,
-    /// A part of a restore.
+    /// [`restore_part`]: restore and index of the part.
     RestorePart(CommandId, u32),
-    /// Not ours, or of a newer version.
+    /// Not a key of deployd, or one of a newer version.
     Unknown,
 }
 
-/// Reads a key.
+/// Parses a key.
 pub fn parse(key: &str) -> Key {
     let known = match key {
         CURSOR => return Key::Cursor,
@@ -232,7 +235,7 @@ pub fn parse(key: &str) -> Key {
     known.unwrap_or(Key::Unknown)
 }
 
-/// Reads `<name>/<rest>`.
+/// Parses `<name>/<rest>`.
 fn numbered<T: std::str::FromStr>(rest: &str, key: impl Fn(GroupName, T) -> Key) -> Option<Key> {
     let (name, rest) = rest.split_once('/')?;
     Some(key(name.parse().ok()?, rest.parse().ok()?))

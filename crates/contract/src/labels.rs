@@ -1,7 +1,7 @@
-//! Every container label: how a container says which pod it is.
+//! Every container label. The agent recognises its containers by them.
 //!
-//! The first seven are deployd's and read by its clients. The rest are ours: they tell clusters, nodes and specs
-//! apart, and a container without them is foreign and never touched.
+//! The first seven exist in the original and clients read them. The others are additions that identify cluster, node
+//! and spec. A container without them is foreign, and the agent never touches it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::name::NodeName;
 use crate::pod_id::PodId;
 use crate::spec::PodSpec;
 
-/// Prefix no user label may have.
+/// Prefix that labels of users must not have.
 pub const RESERVED_PREFIX: &str = "cc.bdp.lain.deployd.";
 
 /// Name of the pod.
@@ -19,9 +19,9 @@ pub const POD_NAME: &str = "cc.bdp.lain.deployd.pg_name";
 pub const POD_NAMESPACE: &str = "cc.bdp.lain.deployd.pg_namespace";
 /// Instance number.
 pub const INSTANCE: &str = "cc.bdp.lain.deployd.instance_no";
-/// Version of the spec.
+/// Revision of the spec.
 pub const VERSION: &str = "cc.bdp.lain.deployd.version";
-/// Drift count.
+/// Drift count: how many times the instance was recreated.
 pub const DRIFT: &str = "cc.bdp.lain.deployd.drift_count";
 /// Index of the container in its pod.
 pub const CONTAINER_INDEX: &str = "cc.bdp.lain.deployd.container_index";
@@ -30,26 +30,26 @@ pub const ANNOTATION: &str = "cc.bdp.lain.deployd.annotation";
 
 /// The cluster the container belongs to.
 pub const CLUSTER: &str = "cc.bdp.lain.deployd.cluster";
-/// The node it was created for: several agents may share one engine.
+/// The node it was created for: several agents may share one Docker engine.
 pub const NODE: &str = "cc.bdp.lain.deployd.node";
 /// Digest of the spec it was created from.
 pub const SPEC_DIGEST: &str = "cc.bdp.lain.deployd.spec_digest";
 
-/// Whose container this is.
+/// The agent that a container belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// Cluster id.
     pub cluster: String,
-    /// Node.
+    /// Name of the node.
     pub node: NodeName,
 }
 
-/// Which container of which pod.
+/// The container of a pod that labels describe.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// The pod.
     pub pod: PodId,
-    /// Index in the pod.
+    /// Index of the container in the pod, from 0.
     pub index: usize,
 }
 
@@ -72,7 +72,7 @@ pub fn of(owner: &Owner, pod: &PodId, spec: &PodSpec, index: usize) -> BTreeMap<
     labels
 }
 
-/// Reads labels back; none unless the container is `owner`'s and says completely who it is.
+/// Parses labels; none unless the container belongs to `owner` and all labels are valid.
 pub fn identify<'a>(owner: &Owner, get: impl Fn(&str) -> Option<&'a str>) -> Option<Identity> {
     if get(CLUSTER)? != owner.cluster || get(NODE)? != owner.node.as_str() {
         return None;

@@ -1,14 +1,15 @@
-//! How groups and dependency pods are laid out in etcd: schema 2.
+//! The layout of groups and dependency pods in etcd: schema 2.
 //!
-//! In memory a record holds its pod specs and a placement is a list of slots. In etcd no value grows with the number of
-//! instances or revisions, so that a change writes little and no value reaches etcd's limit:
+//! In memory, a record contains its pod specs, and a placement is a list of slots. In etcd, no value grows with the
+//! number of instances or revisions, so a change writes little and no value reaches etcd's size limit:
 //!
-//! * each pod spec is stored once per content, and records refer to it by digest ([`SpecRef`]);
-//! * instances are stored in pages of [`INSTANCES_A_PAGE`], each an [`Instance`] with a `current` pod and at most one `surge` pod;
-//! * each revision has a key of its own, and the places of a dependency pod are stored in pages.
+//! * Each pod spec is stored once per content; records refer to it by digest ([`SpecRef`]).
+//! * Instances are stored in pages of [`INSTANCES_A_PAGE`]; each is an [`Instance`] with a `current` pod and at most
+//!   one `surge` pod.
+//! * Each revision has its own key, and the places of a dependency pod are stored in pages.
 //!
-//! Everything that turns one into the other is in this file. Schema 1 stored the records of [`crate::record`] as they are;
-//! [`from_schema_1`] converts one key of it.
+//! This file contains every conversion between the two forms. Schema 1 stored the records of [`crate::record`] as they
+//! are; [`from_schema_1`] converts one of its keys.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,11 +30,11 @@ use crate::spec::PodSpec;
 use crate::state::TargetState;
 use crate::time::Timestamp;
 
-/// Instances of one page. A page of ordinary instances has 5 KB; one of the largest instances stays below 1 MiB.
+/// Instances per page. A page of ordinary instances has 5 KB; a page of the largest instances stays below 1 MiB.
 pub const INSTANCES_A_PAGE: usize = 50;
-/// Places of a dependency pod in one page.
+/// Places of a dependency pod per page.
 pub const PAIRS_A_PAGE: usize = 200;
-/// Bytes of an error text that are stored at most.
+/// Longest stored error text, in bytes; longer ones are cut.
 pub const LONGEST_REASON: usize = 512;
 
 /// Stored keys and values.
@@ -41,19 +42,20 @@ pub type Stored = BTreeMap<String, Vec<u8>>;
 /// A key and its value.
 pub type Entry = (String, Vec<u8>);
 
-/// A value that cannot be read.
+/// A stored value that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// The key of the value.
     pub key: String,
-    /// Why it cannot be read.
+    /// The decoding error.
     pub reason: String,
 }
 
-/// Refers to a pod spec. Copies of a spec differ in these fields only, so they share one stored content.
+/// Reference to a stored pod spec. It holds the fields in which copies of a spec differ, so that they share one
+/// content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecRef {
-    /// The digest of the content: the last part of its key.
+    /// Digest of the content: the last segment of its key.
     pub digest: String,
     /// See [`PodSpec::version`].
     #[serde(default, skip_serializing_if = "is_default")]
@@ -69,25 +71,26 @@ pub struct SpecRef {
 impl SpecRef {
     /// The reference to a spec.
     pub fn to(spec: &PodSpec) -> Self {
-        // The digest is of what is stored, so a version with one more field computes the same for specs that leave it out. It
-        // finds equal specs of one group; it does not protect against a user who makes two specs of one group collide.
+        // The digest covers the stored form, so a version with one more field computes the same digest for specs that
+        // omit it. It finds equal specs within one group; it does not protect against a user who constructs a collision
+        // in their own group.
         let digest = format!("{:032x}", xxh3_128(&text_of(spec)));
         Self { digest, version: spec.version, created_at: spec.created_at, updated_at: spec.updated_at }
     }
 }
 
-/// The spec without what [`SpecRef`] holds.
+/// The spec without the fields of [`SpecRef`].
 fn content(spec: &PodSpec) -> PodSpec {
     PodSpec { version: 0, created_at: Timestamp::NEVER, updated_at: Timestamp::NEVER, ..spec.clone() }
 }
 
-/// The stored content of a spec, which leaves out every field that is as by default.
+/// The stored form of a spec: fields with default values are omitted.
 fn text_of(spec: &PodSpec) -> Vec<u8> {
     // Records of the contract serialise.
     compact::text(&content(spec)).expect("a spec serialises").get().as_bytes().to_vec()
 }
 
-/// Owner of pod specs.
+/// The owner of pod specs.
 #[derive(Debug, Clone, Copy)]
 pub enum Owner<'a> {
     /// A group.
@@ -124,7 +127,7 @@ impl Owner<'_> {
     }
 }
 
-/// The specs that `after` has and `before` lacks, to be stored, and the keys of those that `before` has and `after` lacks.
+/// Entries for the specs that only `after` contains, and the keys of the specs that only `before` contains.
 pub fn spec_changes(owner: Owner<'_>, before: &[&PodSpec], after: &[&PodSpec]) -> (Vec<Entry>, Vec<String>) {
     let lacks = |specs: &[&PodSpec], spec: &PodSpec| !specs.iter().any(|other| same_content(other, spec));
     let puts = after.iter().filter(|spec| lacks(before, spec)).map(|spec| owner.put(spec)).collect();
@@ -138,7 +141,7 @@ fn same_content(one: &PodSpec, other: &PodSpec) -> bool {
             == PodSpec { version: one.version, created_at: one.created_at, updated_at: one.updated_at, ..other.clone() }
 }
 
-/// The record of a group, with references to its specs.
+/// Encodes the record of a group, with references to its specs.
 pub fn put_group(name: &GroupName, record: &GroupRecord) -> Entry {
     let former = record.former.iter().map(|(version, pod)| (*version, SpecRef::to(pod))).collect();
     let pod = SpecRef::to(&record.spec.pod);
@@ -146,7 +149,7 @@ pub fn put_group(name: &GroupName, record: &GroupRecord) -> Entry {
     (keys::group(name), text(&with_pods(record, pod, former)))
 }
 
-/// The record of a group.
+/// Decodes the record of a group; none when it is not stored.
 pub fn read_group(name: &GroupName, stored: &Stored) -> Result<Option<GroupRecord>, Flaw> {
     let Some(record) = read::<GroupRecord<SpecRef>>(&keys::group(name), stored)? else { return Ok(None) };
     let owner = Owner::Group(name);
@@ -172,19 +175,19 @@ fn with_pods<P, Q>(record: GroupRecord<P>, pod: Q, former: BTreeMap<u32, Q>) -> 
     GroupRecord { spec, operation, updated_at, taken_ports, former, proven, equals, drifts, last_error, removal }
 }
 
-/// One revision of a group, with a reference to its spec.
+/// Encodes one revision of a group, with a reference to its spec.
 pub fn put_revision(name: &GroupName, revision: &RevisionRecord) -> Entry {
     let record = with_pod(revision.clone(), SpecRef::to(&revision.pod));
     (keys::revision(name, revision.number), text(&record))
 }
 
-/// One revision of a group; none when it is not stored.
+/// Decodes one revision of a group; none when it is not stored.
 pub fn read_revision(name: &GroupName, number: u32, stored: &Stored) -> Result<Option<RevisionRecord>, Flaw> {
     let key = keys::revision(name, number);
     stored.get(&key).map(|value| revision(name, &key, value, stored)).transpose()
 }
 
-/// The revisions of a group, oldest first.
+/// Decodes all revisions of a group, oldest first.
 pub fn read_revisions(name: &GroupName, stored: &Stored) -> Result<RevisionsRecord, Flaw> {
     let revisions = under(&keys::revisions(name), stored).map(|(key, value)| revision(name, key, value, stored));
     Ok(RevisionsRecord { revisions: revisions.collect::<Result<_, _>>()? })
@@ -201,7 +204,7 @@ fn with_pod<P, Q>(record: RevisionRecord<P>, pod: Q) -> RevisionRecord<Q> {
     RevisionRecord { number, at, by, cause, pod, copies, outcome, ended_at }
 }
 
-/// The record of a dependency pod, with references to its specs.
+/// Encodes the record of a dependency pod, with references to its specs.
 pub fn put_dependency(name: &GroupName, record: &DependencyRecord) -> Entry {
     let DependencyRecord { spec, former, delete_when_unused, removing_since } = record;
     let former = former.iter().map(|(version, pod)| (*version, SpecRef::to(pod))).collect();
@@ -214,7 +217,7 @@ pub fn put_dependency(name: &GroupName, record: &DependencyRecord) -> Entry {
     (keys::dependency(name), text(&record))
 }
 
-/// The record of a dependency pod.
+/// Decodes the record of a dependency pod; none when it is not stored.
 pub fn read_dependency(name: &GroupName, stored: &Stored) -> Result<Option<DependencyRecord>, Flaw> {
     let Some(record) = read::<DependencyRecord<SpecRef>>(&keys::dependency(name), stored)? else { return Ok(None) };
     let DependencyRecord { spec, former, delete_when_unused, removing_since } = record;
@@ -223,13 +226,13 @@ pub fn read_dependency(name: &GroupName, stored: &Stored) -> Result<Option<Depen
     Ok(Some(DependencyRecord { spec, former, delete_when_unused, removing_since }))
 }
 
-/// The pages of where a dependency pod runs.
+/// Encodes the places of a dependency pod as pages.
 pub fn put_pairs(name: &GroupName, pairs: &[Pair]) -> Vec<Entry> {
     let pages = pairs.chunks(PAIRS_A_PAGE).enumerate();
     pages.map(|(page, pairs)| (keys::pairs(name, page), text(&PairsRecord { pairs: pairs.to_vec() }))).collect()
 }
 
-/// Where a dependency pod runs.
+/// Decodes the places of a dependency pod.
 pub fn read_pairs(name: &GroupName, stored: &Stored) -> Result<Vec<Pair>, Flaw> {
     let mut pairs = Vec::new();
     for (key, value) in under(&keys::all_pairs(name), stored) {
@@ -238,12 +241,12 @@ pub fn read_pairs(name: &GroupName, stored: &Stored) -> Result<Vec<Pair>, Flaw> 
     Ok(pairs)
 }
 
-/// A page of a group's instances; the first page begins with instance 1.
+/// A page of a group's instances; the first page starts with instance 1.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstancesPage {
-    /// The instances.
+    /// The instances in number order.
     pub instances: Vec<Instance>,
-    /// Error texts, each once: [`Pod::reason`] counts into them from 1.
+    /// Distinct error texts; [`Pod::reason`] is a position in this list, from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
@@ -251,17 +254,17 @@ pub struct InstancesPage {
 /// A numbered member of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
-    /// Its pod.
+    /// Its current pod.
     pub current: Pod,
-    /// The pod that replaces it and runs beside it until then.
+    /// The pod that will replace it and runs beside it until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surge: Option<Pod>,
 }
 
-/// One pod of an instance. Fields that are as by default are not written. The fields are those of [`Slot`].
+/// One pod of an instance. Default values are omitted. The fields are those of [`Slot`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields of `Slot` are documented there")]
 pub struct Pod {
     #[serde(skip_serializing_if = "is_default")]
     pub node: Option<NodeName>,
@@ -275,10 +278,10 @@ pub struct Pod {
     pub failures: u32,
     #[serde(skip_serializing_if = "is_never")]
     pub retry_at: Timestamp,
-    /// The error text: its place in [`InstancesPage::reasons`], counted from 1.
+    /// Error text: a position in [`InstancesPage::reasons`], from 1; 0 for none.
     #[serde(skip_serializing_if = "is_default")]
     pub reason: usize,
-    /// Why the last drift left it on its node: its place in [`InstancesPage::reasons`], counted from 1.
+    /// Why the last move left it on its node: a position in [`InstancesPage::reasons`], from 1; 0 for none.
     #[serde(skip_serializing_if = "is_default")]
     pub not_moved: usize,
     #[serde(skip_serializing_if = "is_default")]
@@ -315,7 +318,7 @@ pub struct Pod {
 
 impl Pod {
     fn of(slot: Slot, reasons: &mut Vec<String>) -> (Self, Option<Box<Slot>>) {
-        // Every field is named, so that a new one cannot be forgotten.
+        // The pattern names every field, so that the compiler reports a forgotten one.
         let Slot {
             node,
             version,
@@ -404,7 +407,7 @@ impl Pod {
     }
 }
 
-/// The place of a text among the reasons, counted from 1; 0 for none.
+/// Position of a text in `reasons`, from 1; 0 for an empty text. Adds the text if it is new.
 fn place_of(why: &str, reasons: &mut Vec<String>) -> usize {
     let why = short(why);
     if why.is_empty() {
@@ -418,19 +421,19 @@ fn place_of(why: &str, reasons: &mut Vec<String>) -> usize {
 }
 
 impl InstancesPage {
-    /// A page of these slots.
+    /// Encodes these slots.
     pub fn of(slots: &[Slot]) -> Self {
         let mut page = Self::default();
         for slot in slots {
             let (current, next) = Pod::of(slot.clone(), &mut page.reasons);
-            // A surge pod has none itself.
+            // A surge pod has no surge pod itself.
             let surge = next.map(|next| Pod::of(*next, &mut page.reasons).0);
             page.instances.push(Instance { current, surge });
         }
         page
     }
 
-    /// The slots of the page.
+    /// Decodes the page.
     pub fn slots(self) -> Vec<Slot> {
         let Self { instances, reasons } = self;
         let slot = |Instance { current, surge }| {
@@ -441,18 +444,18 @@ impl InstancesPage {
     }
 }
 
-/// The pages of a group's instances.
+/// Encodes a group's instances as pages.
 pub fn put_slots(name: &GroupName, slots: &[Slot]) -> Vec<Entry> {
     let pages = slots.chunks(INSTANCES_A_PAGE).enumerate();
     pages.map(|(page, slots)| (keys::placement(name, page), text(&InstancesPage::of(slots)))).collect()
 }
 
-/// The slots of one page; none when the page is not stored.
+/// Decodes one page; none when it is not stored.
 pub fn read_page(name: &GroupName, page: usize, stored: &Stored) -> Result<Option<Vec<Slot>>, Flaw> {
     Ok(read::<InstancesPage>(&keys::placement(name, page), stored)?.map(InstancesPage::slots))
 }
 
-/// The slots of a group.
+/// Decodes all instances of a group.
 pub fn read_slots(name: &GroupName, stored: &Stored) -> Result<Vec<Slot>, Flaw> {
     let mut slots = Vec::new();
     for (key, value) in under(&keys::placements(name), stored) {
@@ -461,8 +464,9 @@ pub fn read_slots(name: &GroupName, stored: &Stored) -> Result<Vec<Slot>, Flaw> 
     Ok(slots)
 }
 
-/// What becomes of a key of schema 1: the entries that take its place. None when it stays as it is, also because it has been
-/// converted before or cannot be read. Entries come in the order to write them: a spec before what refers to it.
+/// Converts a key of schema 1 into the entries that replace it. None when the key stays as it is, because schema 2 has
+/// the same form, it was converted before, or it cannot be decoded. The entries come in the order to write them: a spec
+/// before its references.
 pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
     match keys::parse(key) {
         Key::Group(name) => {
@@ -470,7 +474,8 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
                 return None;
             }
             let mut record: GroupRecord = serde_json::from_slice(value).ok()?;
-            // Schema 1 did not store `Hold`, which was the default: a group that wrote it keeps it.
+            // In schema 1 `Hold` was the default and not stored: a group with a strategy and no `FailureAction` keeps
+            // `Hold`.
             if record.spec.has_strategy() {
                 record.spec.failure_action.get_or_insert(FailureAction::Hold);
             }
@@ -504,7 +509,7 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
     }
 }
 
-/// What the entries begin with that take the place of a key of schema 1 ([`from_schema_1`]); none when they keep the key.
+/// Prefix of the entries that replace a key of schema 1 ([`from_schema_1`]); none when they keep the key.
 pub fn prefix_of_schema_1(key: &str) -> Option<String> {
     match keys::parse(key) {
         Key::FormerPlacement(name) => Some(keys::placements(&name)),
@@ -514,7 +519,7 @@ pub fn prefix_of_schema_1(key: &str) -> Option<String> {
     }
 }
 
-/// A text as it is stored: at most [`LONGEST_REASON`] bytes.
+/// Cuts a text to [`LONGEST_REASON`] bytes.
 pub fn short(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_REASON {
         return Cow::Borrowed(text);
@@ -523,14 +528,14 @@ pub fn short(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// Everything stored under a prefix, in the order of keys.
+/// All entries with a prefix, in key order.
 pub fn under<'a>(prefix: &str, stored: &'a Stored) -> impl Iterator<Item = (&'a String, &'a Vec<u8>)> + use<'a> {
     let prefix = prefix.to_owned();
     stored.range(prefix.clone()..).take_while(move |(key, _)| key.starts_with(&prefix))
 }
 
 fn text<T: Serialize>(value: &T) -> Vec<u8> {
-    // Records have string keys and no failing serializer.
+    // Records have string keys and no serialiser that fails.
     serde_json::to_vec(value).expect("records of the contract serialise")
 }
 

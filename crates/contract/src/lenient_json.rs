@@ -1,8 +1,8 @@
-//! Decodes request bodies by the rules deployd's clients rely on.
+//! Decodes request bodies by the rules of the original API, which was written in Go.
 //!
-//! Field names match in any case, `null` leaves a field at its default, unknown fields are ignored, only the
-//! first value of the body counts. The surprise: serde hands `deserialize_struct` the list of field names, so
-//! one small deserializer does this for every type, and an error can name the path of the field it met.
+//! Field names match in any case, `null` leaves a field at its default, unknown fields are ignored, and only the first
+//! JSON value of the body counts. serde passes the field names to `deserialize_struct`, so one small deserialiser does
+//! this for every type and can name the path of a bad field.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::validate::Flaw;
 
-/// Deepest nesting read; the API's own bodies need seven levels.
+/// Limit of nesting; the API's bodies need seven levels.
 const DEEPEST: usize = 32;
 
 /// Why a body cannot be decoded.
@@ -87,7 +87,7 @@ impl Loose {
         }
     }
 
-    /// `null` where a plain value stands means that type's zero.
+    /// `null` in place of a number, string or boolean means zero, empty or false.
     fn or_zero(self, zero: Value) -> Value {
         if self.value.is_null() { zero } else { self.value }
     }
@@ -187,7 +187,7 @@ impl<'de> de::Deserializer<'de> for Loose {
     serde::forward_to_deserialize_any! { i128 u128 unit unit_struct tuple tuple_struct identifier }
 }
 
-/// The members of an object; with `known`, keys are matched to it in any case and the rest is dropped.
+/// The fields of an object. With `known`, keys match in any case and other keys are dropped.
 struct Fields {
     rest: std::vec::IntoIter<(String, Value)>,
     current: Option<(String, Value)>,

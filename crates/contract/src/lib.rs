@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod api;
+pub mod backoff;
 pub mod backup;
 pub mod command;
 pub mod compact;

@@ -1,7 +1,7 @@
-//! What operators say of a node, who may speak for one, and what is told about one.
+//! Nodes: what operators set (cordon, drain, labels), how two agents with the same name settle who stays, and node
+//! details.
 //!
-//! The agent's own facts stay what they are; what operators say lies over them. So a word about labels is one function,
-//! [`NodeIntent::labels_over`], and whoever asks for the labels of a node gets its result.
+//! Operators' labels override those of the agent; [`NodeIntent::labels_over`] computes the result.
 
 use std::collections::BTreeMap;
 
@@ -14,57 +14,58 @@ use crate::state::{HealthState, RunState};
 use crate::time::{Timestamp, rfc3339};
 use crate::validate::{Flaw, LONGEST_CAUSE};
 
-/// Labels one change may name, and labels operators may have said of one node.
+/// Limit of labels per change, and of labels that operators may set on one node.
 pub const MOST_LABELS: usize = 64;
 /// Longest key of a label, in bytes.
 pub const LONGEST_KEY: usize = 128;
 /// Longest value of a label, in bytes.
 pub const LONGEST_VALUE: usize = 256;
-/// In constraints this key means the node's name, so no label can have it.
+/// Reserved: in constraints `node` means the node's name.
 const NAME_KEY: &str = "node";
 
-/// What operators say of one node: `/deployd/state/intent/node/<name>`.
+/// What operators set on one node: `/deployd/state/intent/node/<name>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeIntent {
-    /// Nothing new is placed there.
+    /// Present while the node is cordoned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
-    /// Labels that are set; none hides the agent's own.
+    /// Labels by key; none hides a label of the agent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, Option<String>>,
-    /// It will not return and is forgotten once nothing is placed there any more.
+    /// The node is decommissioned: it will not return, and the leader forgets it when no instance is placed there any
+    /// more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
 }
 
-/// Why nothing new is placed on a node. Also part of the bodies of the API.
+/// A cordon: the planner places nothing new on the node. Also part of API bodies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Cordon {
-    /// Who said so, as far as known.
+    /// The user, as far as the apiserver knows.
     pub by: String,
-    /// When.
+    /// When the node was cordoned.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
-    /// Why, in their words.
+    /// The user's reason; empty when not given.
     pub why: String,
 }
 
 impl Cordon {
-    /// The reason placement gives for leaving the node out.
+    /// The reason that placement reports for excluding the node.
     pub fn reason(&self) -> String {
         if self.why.is_empty() { "cordoned".to_owned() } else { format!("cordoned ({})", self.why) }
     }
 }
 
 impl NodeIntent {
-    /// Nothing is said.
+    /// True when operators set nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The labels of a node whose agent reports `own`.
+    /// The effective labels of a node whose agent reports `own`.
     pub fn labels_over(&self, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut labels = own.clone();
         for (key, value) in &self.labels {
@@ -76,7 +77,7 @@ impl NodeIntent {
         labels
     }
 
-    /// Says something about labels of a node whose agent reports `own`. What the agent says anyway need not be remembered.
+    /// Sets or hides labels of a node whose agent reports `own`. An entry equal to the agent's label is not stored.
     pub fn set_labels(&mut self, said: &BTreeMap<String, Option<String>>, own: &BTreeMap<String, String>) {
         for (key, value) in said {
             if value.as_ref() == own.get(key) {
@@ -88,39 +89,39 @@ impl NodeIntent {
     }
 }
 
-/// What operators ask to change about a node.
+/// A change that an operator requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeChange {
-    /// Nothing new is placed there; what runs there stays.
+    /// Place nothing new there; running instances stay.
     Cordon {
-        /// Why, in the asker's words.
+        /// The user's reason; empty when not given.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
     },
-    /// New work is placed there again.
+    /// Ends a cordon.
     Uncordon,
-    /// As `Cordon`, and what runs there moves elsewhere.
+    /// Cordons the node and moves its instances to other nodes.
     Drain {
-        /// Why, in the asker's words.
+        /// The user's reason; empty when not given.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
-        /// Even what is bound to its data.
+        /// Also move stateful instances, which are otherwise bound to the data on their node.
         force: bool,
     },
-    /// Labels change: one with a value is set, one without is taken away.
+    /// Sets and hides labels.
     Label {
-        /// Which.
+        /// Labels by key; none hides the label.
         labels: BTreeMap<String, Option<String>>,
     },
-    /// The node is forgotten.
+    /// Forgets the node.
     Remove {
-        /// Even though instances are placed there: it will not return.
+        /// Also when instances are placed there: the node will not return.
         force: bool,
     },
 }
 
 impl NodeChange {
-    /// Every flaw of what is asked.
+    /// Checks the change and returns every flaw.
     pub fn validate(&self) -> Result<(), Vec<Flaw>> {
         let mut flaws = Vec::new();
         let mut add = |field: String, problem: String| flaws.push(Flaw { field, problem });
@@ -151,7 +152,7 @@ impl NodeChange {
     }
 }
 
-/// What is wrong with a label's key: constraints must be able to name it.
+/// Checks a label's key: constraints must be able to name it.
 fn key_problem(key: &str) -> Option<String> {
     if key.eq_ignore_ascii_case(NAME_KEY) {
         return Some(format!("{key:?} means the node's name in constraints; choose another key"));
@@ -173,89 +174,91 @@ fn value_problem(value: &str) -> Option<String> {
     value.chars().any(char::is_control).then(|| "the value must not hold control characters".to_owned())
 }
 
-/// An agent that speaks for a node: its question whether somebody else does, and the answer of one who does.
+/// An agent announcing itself under a node name. A starting agent asks whether another agent has the name; that agent
+/// answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Presence {
-    /// Made once for each state directory.
+    /// Random id, created once per state directory.
     pub identity: String,
-    /// Run of the agent process.
+    /// Random id of this agent process.
     pub incarnation: String,
-    /// The machine's own name.
+    /// Host name of the machine.
     pub host: String,
-    /// Where the node is reached.
+    /// IP address of the node.
     pub address: String,
-    /// When the process began.
+    /// When the process started.
     pub since: Timestamp,
-    /// It asked, and nobody else was there; otherwise it is still asking.
+    /// True after the agent asked and no other agent answered: the name is its own.
     pub settled: bool,
 }
 
 impl Presence {
-    /// Whether `other`, who answered, keeps the name: whoever has it already, and of two who ask at once the earlier one.
+    /// Whether this agent must give up the name to `other`: a settled agent keeps it, otherwise the one that started
+    /// first.
     pub fn yields_to(&self, other: &Self) -> bool {
         let order = |one: &Self| (one.since, one.incarnation.clone());
         self.incarnation != other.incarnation && (other.settled || order(other) < order(self))
     }
 }
 
-/// One node with everything that is known of it.
+/// Answer to [`crate::query::Query::Node`]: one node with details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePage {
-    /// The node.
+    /// State and resources.
     pub node: NodeView,
-    /// What operators say of its labels.
+    /// Labels that operators set; none hides a label of the agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, Option<String>>,
-    /// The agent that speaks for it; empty for one that is older than this.
+    /// Identity of its agent; empty for agents that do not send one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
-    /// When it was last heard by whoever answers.
+    /// When the answering scheduler last received a report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_at: Option<Timestamp>,
-    /// It is being removed by force.
+    /// The node is decommissioned and will be forgotten.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
-    /// Instances placed there, and those that have not left yet.
+    /// Instances placed there, and instances that moved away but still have containers there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<NodePod>,
-    /// Another agent that reports under this name and is not listened to.
+    /// Another agent that reports under this name; the scheduler ignores its reports.
     #[serde(rename = "twin", default, skip_serializing_if = "Option::is_none")]
     pub duplicate_agent: Option<DuplicateAgent>,
 }
 
-/// An instance on a node.
+/// One instance on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePod {
-    /// Which.
+    /// The pod.
     pub pod: PodId,
-    /// Its state.
+    /// Run state.
     pub state: RunState,
-    /// Its health.
+    /// Health, as its health check reports it.
     pub health: HealthState,
-    /// It is bound to its data: only force moves it.
+    /// Stateful: it moves only with `force`.
     pub bound: bool,
-    /// It is placed elsewhere or nowhere and has not left yet.
+    /// It is placed elsewhere or nowhere, and its containers have not been removed here yet.
     pub leaving: bool,
-    /// What keeps it from being well, or from leaving; empty when nothing does.
+    /// Why it is unhealthy or cannot leave; empty when there is no problem.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
-/// A second agent under a name that is taken.
+/// A second agent under a name that another agent has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DuplicateAgent {
-    /// Its identity.
+    /// Identity of that agent.
     pub identity: String,
-    /// Where it says it is reached; empty when it did not say yet.
+    /// Its IP address; empty when not reported yet.
     pub address: String,
-    /// When it was last heard and not listened to.
+    /// When the scheduler last ignored a report of it.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
 }
 
-/// What a node is called where it must be named with its flaw.
+/// The error for a node that does not exist.
 pub fn unknown(node: &NodeName) -> String {
     format!("Node {node} not existed; `deployctl node list` shows those that do")
 }
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(intent.labels_over(&own), own);
         intent.set_labels(&said(&[("rack", None), ("zone", Some("b")), ("disk", Some("ssd")), ("gone", None)]), &own);
         assert_eq!(intent.labels_over(&own), labels(&[("zone", "b"), ("disk", "ssd")]));
-        // Saying again what the agent says, and taking back what only operators said, leaves nothing to remember.
+        // Setting the agent's own value again, and hiding a label that only operators set, leaves nothing to store.
         intent.set_labels(&said(&[("rack", Some("1")), ("zone", Some("a")), ("disk", None)]), &own);
         assert_eq!(intent.labels_over(&own), own);
         assert!(intent.is_empty());

@@ -1,4 +1,4 @@
-//! The bodies of `/api/nodes/{name}`: one node with everything that is known of it.
+//! Body of `/api/nodes/{name}`: one node with details. Addition to the original API.
 
 use std::collections::BTreeMap;
 
@@ -9,50 +9,50 @@ use crate::node::DuplicateAgent;
 use crate::state::{HealthState, RunState};
 use crate::time::{Timestamp, rfc3339};
 
-/// Body of `GET /api/nodes/{name}`.
+/// Answer of `GET /api/nodes/{name}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeStatus {
-    /// What the list says of it.
+    /// The fields of `GET /api/nodes`.
     #[serde(flatten)]
     pub node: Node,
-    /// Address where published ports are reached.
+    /// IP address on which published ports are reachable.
     pub ip: String,
-    /// The agent that speaks for it; empty for one that does not say.
+    /// Identity of its agent; empty for agents that do not send one.
     pub identity: String,
-    /// When it was last heard; never when not by the scheduler that answered.
+    /// When the answering scheduler last received a report; never if it has not.
     #[serde(with = "rfc3339")]
     pub heard_at: Timestamp,
-    /// What operators say of its labels: set to a value, or taken away.
+    /// Labels that operators set; `null` hides a label of the agent.
     pub said_labels: BTreeMap<String, Option<String>>,
-    /// It is being removed by force.
+    /// The node is decommissioned and will be forgotten.
     pub removing: bool,
-    /// Instances placed there, and those that have not left yet.
+    /// Instances placed there, and instances that moved away but still have containers there.
     pub pods: Vec<PodOnNode>,
-    /// Another agent that reports under this name and is not listened to.
+    /// Another agent that reports under this name; the scheduler ignores its reports.
     #[serde(rename = "Twin")]
     pub duplicate_agent: Option<DuplicateAgent>,
 }
 
-/// An instance on a node.
+/// One instance on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodOnNode {
     /// Name of the pod.
     pub name: String,
-    /// Its PodGroup.
+    /// Name of its group.
     pub pod_group: String,
-    /// Its number.
+    /// Instance number, from 1.
     pub instance: u32,
-    /// Its state.
+    /// Run state.
     pub state: RunState,
-    /// Its health.
+    /// Health, as its health check reports it.
     #[serde(rename = "Healthst")]
     pub health: HealthState,
-    /// It is bound to its data: only force moves it.
+    /// Stateful: it moves only with `force`.
     pub bound: bool,
-    /// It is placed elsewhere or nowhere and has not left yet.
+    /// It is placed elsewhere or nowhere, and its containers have not been removed here yet.
     pub leaving: bool,
-    /// What keeps it from being well, or from leaving.
+    /// Why it is unhealthy or cannot leave; empty when there is no problem.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Notices: what the outside is told when something goes wrong.
+//! Notices: messages that the notifier posts to callback URLs when something fails.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use crate::time::{Timestamp, rfc3339};
 /// One notice for one callback; the notifier keeps one queue per callback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// Where it goes.
+    /// The callback URL.
     pub callback: String,
-    /// What is posted.
+    /// The JSON body of the POST.
     pub body: NoticeBody,
 }
 
-/// The body deployd's receivers know.
+/// Body of a notice, in the form of the original API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NoticeBody {
@@ -30,38 +30,38 @@ pub struct NoticeBody {
     /// When it happened.
     #[serde(with = "rfc3339")]
     pub timestamp: Timestamp,
-    /// What happened.
+    /// Text of [`Incident::text`].
     pub message: String,
 }
 
-/// What happened.
+/// Kinds of failures that are reported to callbacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Incident {
-    /// A container ended and is started again.
+    /// A container exited; the agent restarts it.
     Down,
-    /// A container was ended by the kernel for memory and is started again.
+    /// The kernel killed a container for exceeding its memory limit; the agent restarts it.
     DownWithOom,
-    /// The restart budget is spent.
+    /// The pod is crash-looping: the immediate restarts are used up.
     CrashLooping,
-    /// A container vanished and is created anew.
+    /// A container is missing; it is recreated.
     Missing,
-    /// A running container has no address.
+    /// A running container has no IP address.
     LostAddress,
-    /// The health check has failed for long.
+    /// The health check has been failing for long.
     Unhealthy,
-    /// The first instance of an upgrade did not become well and was rolled back.
+    /// The first instance of an upgrade failed and the group rolled back.
     BadUpgrade {
-        /// The version that failed.
+        /// The revision that failed.
         version: u32,
     },
-    /// The engine of a node does not answer.
+    /// The Docker engine of a node does not answer.
     EngineAway,
-    /// So many nodes went silent that the engine was stopped.
+    /// Too many nodes were lost at the same time, so the leader turned scheduling off.
     NodesLost,
 }
 
 impl Incident {
-    /// The text receivers match.
+    /// The text of the original API, which receivers match.
     pub fn text(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Down => "LAIN found pod down, ready to restart it",
@@ -83,24 +83,24 @@ impl Incident {
     }
 }
 
-/// A message nobody could read, kept with the reason.
+/// A dead letter: a message that could not be decoded, or a notice that could not be delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Where it arrived.
+    /// Subject that the message arrived on.
     pub subject: String,
-    /// Why it could not be read, or not be delivered.
+    /// Why decoding or delivery failed.
     pub reason: String,
-    /// The message, as text where it is text.
+    /// The first bytes of the message, as text.
     pub payload: String,
-    /// When.
+    /// When the message was set aside.
     pub at: Timestamp,
 }
 
 impl DeadLetter {
-    /// Longest payload kept: enough to find the sender, small enough for the bus.
+    /// Limit of payload bytes: enough to find the sender, small enough for NATS.
     pub const LONGEST_PAYLOAD: usize = 4096;
 
-    /// A dead letter that keeps the beginning of `payload`.
+    /// A dead letter with the first bytes of `payload`.
     pub fn new(subject: &str, reason: String, payload: &[u8], at: Timestamp) -> Self {
         let kept = &payload[..payload.len().min(Self::LONGEST_PAYLOAD)];
         Self { subject: subject.to_owned(), reason, payload: String::from_utf8_lossy(kept).into_owned(), at }

@@ -1,11 +1,12 @@
-//! What a node must run: the scheduler's word to an agent.
+//! Orders: the complete desired state of one node, sent by the scheduler to its agent.
 //!
-//! An order is everything the node must run; what is not in it and carries our labels is removed. It travels as
-//! `Whole`, or as `Delta` against the fence the agent last acknowledged.
+//! The agent removes every container with deployd's labels that is not in the order. An order travels as `Whole`, or as
+//! `Delta` against the order that the agent last acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::delta::Changes;
@@ -19,68 +20,70 @@ use crate::state::{RestartPolicy, TargetState};
 use crate::store::Stores;
 use crate::switches::Switches;
 
-/// Everything one node must run.
+/// The complete desired state of one node. `S` stands for a pod spec: see [`crate::compact`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
-    /// Whose decision this is, and which.
+pub struct Order<S = Arc<PodSpec>> {
+    /// Term of the leader, and number of the order within the term.
     pub fence: Fence,
-    /// The pods.
+    /// The pods to run or to keep stopped.
     pub pods: BTreeMap<PodId, Assignment>,
-    /// The specs the pods refer to, each once.
-    pub specs: BTreeMap<SpecKey, Arc<PodSpec>>,
-    /// Groups the scheduler knows to exist and cannot read: whatever a node has of them is left as it is.
+    /// The specs that the pods refer to, each once.
+    pub specs: BTreeMap<SpecKey, S>,
+    /// Spared groups: they exist, but the leader cannot read their records. The agent leaves their containers alone.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
-    /// What is left undone for now.
+    /// What the agent must not do on its own.
     #[serde(rename = "brakes", default, skip_serializing_if = "Switches::are_off")]
     pub switches: Switches,
-    /// The store the order comes from, by all its names; no part of the digest.
+    /// Names of the store that the order comes from. Not part of the digest.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
-    /// The commits its sender's store held; unknown from an older scheduler. No part of the digest.
+    /// Commits of that store; unknown from older schedulers. Not part of the digest.
     #[serde(default, skip_serializing_if = "Progress::is_unknown")]
     pub progress: Progress,
-    /// The identity of the agent it is meant for; empty for whoever speaks for the node. No part of the digest.
+    /// Identity of the agent that the order is meant for; empty means any agent of the node. Not part of the digest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
 }
 
-/// What one pod shall do.
+/// Desired state of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Run or stay stopped.
+    /// Run or keep stopped.
     pub target: TargetState,
-    /// When to start it again.
+    /// When the agent restarts it.
     pub restart_policy: RestartPolicy,
-    /// How often somebody asked for its start; one more than was answered means: forget its restarts, start what is down.
+    /// Number of start requests so far. When it exceeds the number the agent has performed, the agent resets the
+    /// restart counter and starts the pod if it is down.
     #[serde(rename = "starts_asked", default, skip_serializing_if = "is_zero")]
     pub starts_requested: u32,
-    /// How often somebody asked for its restart; one more than was answered means: end what runs and start it.
+    /// Number of restart requests so far. When it exceeds the number the agent has performed, the agent stops and
+    /// starts the pod.
     #[serde(rename = "restarts_asked", default, skip_serializing_if = "is_zero")]
     pub restarts_requested: u32,
-    /// The version whose spec it has, when that is not the one in its name: the containers are updated live to it.
+    /// Revision to update the containers to in place, when it differs from the one in the pod's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_to: Option<u32>,
-    /// Addresses its containers get, one per container: those of the pod it takes the place of. Empty: any.
+    /// Reserved addresses: IPs inherited from the replaced pod, one per container. Empty means any address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// What its node fetches while it runs on: it is to be replaced, and not before that can be done.
+    /// Images to pull while the pod still runs, because the leader will replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetch: Option<Fetch>,
 }
 
-/// Images a node is to have before a pod of it is replaced. Only nodes that say [`crate::report::NodeFacts::fetches_ahead`]
-/// are asked for them: others would not agree on the order's digest.
+/// Images that a node pulls before one of its pods is replaced. The leader sends it only to agents that report
+/// [`crate::report::NodeFacts::fetches_ahead`]: others would compute another digest of the order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetch {
-    /// The version that is made of them.
+    /// The revision that needs the images.
     pub version: u32,
-    /// The images.
+    /// Image references.
     pub images: BTreeSet<String>,
 }
 
 impl Assignment {
-    /// The spec the pod has.
+    /// Key of the pod's spec in [`Order::specs`].
     pub fn spec_key(&self, pod: &PodId) -> SpecKey {
         SpecKey { group: pod.group.clone(), version: self.updated_to.unwrap_or(pod.version) }
     }
@@ -88,34 +91,36 @@ impl Assignment {
 
 /// An order on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OrderMessage {
-    /// The order itself.
-    Whole(Order),
-    /// The order as a change of the one at `base`.
-    Delta(OrderDelta),
+#[serde(bound(deserialize = "S: DeserializeOwned"))]
+pub enum OrderMessage<S = Arc<PodSpec>> {
+    /// The whole order.
+    Whole(Order<S>),
+    /// The difference from the order at `base`.
+    Delta(OrderDelta<S>),
 }
 
-/// A change of the order the agent acknowledged at `base`.
+/// The difference from the order that the agent acknowledged at `base`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OrderDelta {
-    /// The fence this is a change of.
+#[serde(bound(deserialize = "S: DeserializeOwned"))]
+pub struct OrderDelta<S = Arc<PodSpec>> {
+    /// Fence of the earlier order.
     pub base: Fence,
-    /// The fence of the result.
+    /// Fence of the new order.
     pub fence: Fence,
-    /// Changed pods.
+    /// Changed and removed pods.
     pub pods: Changes<PodId, Assignment>,
-    /// Changed specs.
-    pub specs: Changes<SpecKey, Arc<PodSpec>>,
-    /// All spared groups of the result; there are hardly ever any.
+    /// Changed and removed specs.
+    pub specs: Changes<SpecKey, S>,
+    /// All spared groups of the new order; usually none.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
-    /// The brakes of the result.
+    /// The switches of the new order.
     #[serde(rename = "brakes", default, skip_serializing_if = "Switches::are_off")]
     pub switches: Switches,
-    /// The store the order comes from, by all its names.
+    /// As [`Order::stores`].
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
-    /// What the result must digest to.
+    /// [`Order::digest`] of the new order.
     pub digest: Digest,
     /// As [`Order::progress`].
     #[serde(default, skip_serializing_if = "Progress::is_unknown")]
@@ -128,73 +133,73 @@ pub struct OrderDelta {
 /// An agent's answer to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OrderReply {
-    /// On disk; `digest` is what the agent now holds.
+    /// The agent stored the order in its ledger.
     Accepted {
-        /// The order's fence.
+        /// Fence of the order.
         fence: Fence,
-        /// Digest of the order as held.
+        /// Digest of the order as stored.
         digest: Digest,
     },
-    /// The delta does not fit what the agent holds.
+    /// The delta is not based on the order that the agent has: the scheduler must send the whole order.
     NeedWhole {
-        /// What it holds.
+        /// Fence of the order that the agent has.
         have: Fence,
     },
-    /// The order is older than what the agent obeys: its sender does not lead any more.
+    /// The order is older than the agent's: its sender no longer leads.
     Stale {
-        /// What it obeys.
+        /// Fence of the order that the agent follows.
         have: Fence,
     },
-    /// The order comes from another store than the one whose order the agent obeys, or from an older state of that store.
+    /// The order comes from another store than the agent's order, or from an older state of that store.
     Foreign {
-        /// What it obeys.
+        /// Fence of the order that the agent follows.
         have: Fence,
-        /// Of which store.
+        /// Names of the store that the agent follows.
         stores: Stores,
-        /// The commits that store held, when it is an older state of the same store.
+        /// Commits of that store that the agent knows of, when the order comes from an older state of it.
         #[serde(default, skip_serializing_if = "Progress::is_unknown")]
         progress: Progress,
     },
-    /// Same fence, other content: a bug of the sender.
+    /// Same fence, different content: a bug of the sender.
     Conflict {
-        /// The fence in question.
+        /// The fence.
         have: Fence,
     },
-    /// The agent could not keep the order.
+    /// The agent could not store the order.
     Failed {
-        /// Why.
+        /// The error.
         reason: String,
     },
 }
 
 impl Order {
-    /// The spec of a pod that is ordered.
+    /// The spec of a pod of this order.
     pub fn spec_of(&self, pod: &PodId) -> Option<&Arc<PodSpec>> {
         self.spec_for(pod, self.pods.get(pod)?)
     }
 
-    /// The spec of a pod that is ordered so.
+    /// The spec that a pod with this assignment uses.
     pub fn spec_for(&self, pod: &PodId, assignment: &Assignment) -> Option<&Arc<PodSpec>> {
         self.specs.get(&assignment.spec_key(pod))
     }
 
-    /// Digest of everything but the fence and the store.
+    /// Digest of pods, specs, spared groups and switches.
     pub fn digest(&self) -> Digest {
         let work = Digest::of_map(&self.pods).with(Digest::of_map(&self.specs));
         work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_brakes(self.switches))
     }
 
-    /// The brakes' part of an order's digest.
+    /// The switches' part of an order's digest; 0 while none is set, as in versions without switches.
     pub fn digest_of_brakes(switches: Switches) -> Digest {
         if switches.are_off() { Digest::default() } else { Digest::of(&("brakes", switches)) }
     }
 
-    /// The spared groups' part of an order's digest.
+    /// The spared groups' part of an order's digest; 0 without any.
     pub fn digest_of_spared(spared: &BTreeSet<GroupName>) -> Digest {
         if spared.is_empty() { Digest::default() } else { Digest::of(spared) }
     }
 
-    /// This order as a change of `base`.
+    /// The difference from `base` to this order.
     pub fn since(&self, base: &Self) -> OrderDelta {
         OrderDelta {
             base: base.fence,
@@ -210,8 +215,8 @@ impl Order {
         }
     }
 
-    /// The order `delta` describes, when it is a change of this one, whose digest is `digest`, and comes out as its sender
-    /// meant.
+    /// Applies a delta to this order, whose digest is `digest`. None when the delta is not based on this order or the
+    /// result does not have the digest that its sender computed.
     pub fn changed_by(&self, digest: Digest, delta: &OrderDelta) -> Option<Self> {
         if delta.base != self.fence || self.digest_after(digest, delta) != delta.digest {
             return None;
@@ -235,21 +240,21 @@ impl Order {
 }
 
 impl OrderMessage {
-    /// The store the order comes from.
+    /// [`Order::stores`] of the new order.
     pub fn stores(&self) -> &Stores {
         match self {
             Self::Whole(order) => &order.stores,
             Self::Delta(delta) => &delta.stores,
         }
     }
-    /// The commits the store of its sender held.
+    /// [`Order::progress`] of the new order.
     pub fn progress(&self) -> &Progress {
         match self {
             Self::Whole(order) => &order.progress,
             Self::Delta(delta) => &delta.progress,
         }
     }
-    /// The same message, made after these commits.
+    /// Sets [`Order::progress`].
     #[must_use]
     pub fn after(self, progress: Progress) -> Self {
         match self {
@@ -257,21 +262,21 @@ impl OrderMessage {
             Self::Delta(delta) => Self::Delta(OrderDelta { progress, ..delta }),
         }
     }
-    /// The fence of the order this message brings.
+    /// Fence of the new order.
     pub fn fence(&self) -> Fence {
         match self {
             Self::Whole(order) => order.fence,
             Self::Delta(delta) => delta.fence,
         }
     }
-    /// The identity of the agent it is meant for; empty for whoever speaks for the node.
+    /// [`Order::agent`] of the new order.
     pub fn agent(&self) -> &str {
         match self {
             Self::Whole(order) => &order.agent,
             Self::Delta(delta) => &delta.agent,
         }
     }
-    /// The same message, meant for the agent with this identity.
+    /// Sets [`Order::agent`].
     #[must_use]
     pub fn meant_for(self, agent: String) -> Self {
         match self {

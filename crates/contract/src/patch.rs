@@ -1,13 +1,13 @@
-//! How a client's pod spec changes the stored one: most of it replaces, some of it is kept.
+//! Merging a client's pod spec into the stored one.
 //!
-//! The surprises are the original's: a CPU or memory limit of 0 means "as before", and a patch that says nothing new is still
-//! a new version, because clients use it to deploy again.
+//! As in the original API, a CPU or memory limit of 0 keeps the previous limit, and a patch without a difference still
+//! creates a new revision, because clients use it to redeploy.
 
 use crate::spec::{ContainerSpec, PodSpec};
 use crate::time::Timestamp;
 
 impl PodSpec {
-    /// This spec changed by `patch`, as its next version.
+    /// This spec merged with `patch`, as the next revision.
     #[must_use]
     pub fn patched(&self, patch: Self, now: Timestamp) -> Self {
         let containers = patch.containers.into_iter().enumerate();
@@ -26,7 +26,7 @@ impl PodSpec {
         }
     }
 
-    /// The limits a container of a patch leaves open, from the container it replaces or else from the first.
+    /// Fills in limits of 0 from the container at the same index, or else from the first container.
     fn limits_kept(&self, index: usize, container: ContainerSpec) -> ContainerSpec {
         let Some(before) = self.containers.get(index).or_else(|| self.containers.first()) else { return container };
         let kept = |asked: i64, before: i64| if asked == 0 { before } else { asked };
@@ -37,7 +37,7 @@ impl PodSpec {
         }
     }
 
-    /// Whether both ask for the same, whatever their versions and times.
+    /// Whether both specs are equal except for revisions and times.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         self.timeless() == other.timeless()
     }

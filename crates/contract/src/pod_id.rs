@@ -1,7 +1,7 @@
-//! Which pod: group, instance number, version and drift count, written as deployd writes container names.
+//! Pod ids: group, instance number, revision and drift count.
 //!
-//! The text `<group>.v<version>-i<instance>-d<drift>` is the container's name, the key in orders and reports
-//! and what lainctl parses, so it has one reader and one writer, here.
+//! The text `<group>.v<version>-i<instance>-d<drift>` is the container's name and the key in orders and reports, and
+//! the client `lainctl` parses it. It is formatted and parsed only here.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,69 +11,69 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::name::{GroupName, Read};
 
-/// One incarnation of one instance.
+/// One pod: an instance at one revision and one drift count.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId {
     /// Group it belongs to.
     pub group: GroupName,
     /// Instance number, from 1.
     pub instance: u32,
-    /// Version of the spec it runs.
+    /// Revision of the spec that its containers were created from.
     pub version: u32,
-    /// How often the instance was created anew.
+    /// How many times the instance was recreated under a new container name.
     pub drift: u32,
 }
 
-/// Instance of a group, whatever its version: what one lane of an agent works on.
+/// An instance of a group at any revision: the unit of an agent's work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceKey {
-    /// Group.
+    /// Name of the group.
     pub group: GroupName,
-    /// Instance number.
+    /// Instance number, from 1; 0 for dependency pods.
     pub instance: u32,
 }
 
-/// Version of a group's pod spec, written `<group>.v<version>`.
+/// A revision of a group's pod spec, written `<group>.v<version>`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpecKey {
-    /// Group.
+    /// Name of the group.
     pub group: GroupName,
-    /// Version.
+    /// Revision number.
     pub version: u32,
 }
 
-/// A text that names no pod.
+/// A text that is not a pod id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not of the form <group>.v<version>-i<instance>-d<drift>")]
 pub struct Malformed(String);
 
-/// A text that names no spec.
+/// A text that is not a spec key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not of the form <group>.v<version>")]
 pub struct MalformedSpecKey(String);
 
 impl PodId {
-    /// The instance this is an incarnation of.
+    /// The instance of this pod.
     pub fn key(&self) -> InstanceKey {
         InstanceKey { group: self.group.clone(), instance: self.instance }
     }
-    /// The spec this pod runs.
+    /// The spec that its containers were created from.
     pub fn spec_key(&self) -> SpecKey {
         SpecKey { group: self.group.clone(), version: self.version }
     }
-    /// Name of the pod's container `index`, of `count` in all.
+    /// Name of container `index` of a pod with `count` containers.
     pub fn container_name(&self, index: usize, count: usize) -> String {
         if count > 1 { format!("{self}-c{index}") } else { self.to_string() }
     }
 }
 
 fn digits(text: &str) -> Option<u32> {
-    // Only the one way of writing a number: the text must come back equal.
+    // Accept only the canonical form, so that formatting returns the same text.
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// The number as text; one digit, most of the time.
+/// Appends the number as decimal digits.
 fn push_digits(text: &mut String, number: u32) {
     if number >= 10 {
         push_digits(text, number / 10);
@@ -122,7 +122,7 @@ impl fmt::Debug for PodId {
 impl Serialize for PodId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let group = self.group.as_str();
-        // Written by hand: it is the key of every entry of every order, report and digest.
+        // Formatted by hand for speed: it is the key of every entry of orders, reports and digests.
         let mut text = String::with_capacity(group.len() + 24);
         text.push_str(group);
         for (mark, number) in [(".v", self.version), ("-i", self.instance), ("-d", self.drift)] {

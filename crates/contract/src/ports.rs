@@ -1,7 +1,7 @@
-//! Stream ports: what a group declares in its annotation, `{"ports":[{"srcport":9001,"dstport":8080,"proto":"tcp"}]}`.
+//! Stream ports, which a group declares in its annotation: `{"ports":[{"srcport":9001,"dstport":8080,"proto":"tcp"}]}`.
 //!
-//! A source port belongs to one group of the whole cluster, for tcp and udp alike. Other keys of the annotation are somebody else's. The
-//! surprise: a missing protocol means tcp, because the original never asked for one.
+//! At most one group of the cluster owns a source port, for tcp and udp together. Other keys of the annotation belong
+//! to clients and are ignored. A missing protocol means tcp, as in the original API.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient_json;
 
-/// Most ports of one group.
+/// Limit of ports per group.
 pub const MOST_PORTS: usize = 64;
 
-/// One port of the cluster that leads to a group.
+/// One stream port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StreamPort {
-    /// Port the outside connects to; one group has it.
+    /// Port that clients outside the cluster connect to; one group owns it.
     pub srcport: u16,
-    /// Port of the containers it leads to.
+    /// Port of the containers that the traffic is forwarded to.
     pub dstport: u16,
     /// `tcp` or `udp`.
     pub proto: String,
@@ -37,14 +37,14 @@ struct Entry {
     proto: String,
 }
 
-/// The ports an annotation declares; what is malformed declares nothing, [`flaws`] says so beforehand.
+/// The ports that an annotation declares. Malformed entries are skipped; [`flaws`] reports them during validation.
 pub fn declared(annotation: &str) -> Vec<StreamPort> {
     let read = lenient_json::from_slice::<Annotation>(annotation.as_bytes()).unwrap_or_default();
     let mut seen = BTreeSet::new();
     read.ports.iter().filter_map(port).filter(|port| seen.insert((port.srcport, port.proto.clone()))).collect()
 }
 
-/// What is wrong with the ports of an annotation that is a JSON object: the field below the annotation, and why.
+/// Checks the ports of an annotation that is a JSON object; returns pairs of field and problem.
 pub fn flaws(annotation: &str) -> Vec<(String, String)> {
     let read = match lenient_json::from_slice::<Annotation>(annotation.as_bytes()) {
         Ok(read) => read,
@@ -64,7 +64,7 @@ pub fn flaws(annotation: &str) -> Vec<(String, String)> {
         if protocol(&entry.proto).is_none() {
             flaws.push((format!("ports[{index}].proto"), format!("must be \"tcp\" or \"udp\", is {:?}", entry.proto)));
         }
-        // One port of tcp and one of udp are two ports, also with the same number.
+        // The same number may be declared once for tcp and once for udp.
         let proto = protocol(&entry.proto).unwrap_or_default();
         if !seen.insert((entry.srcport, proto)) {
             let problem = format!("{}/{proto} is declared twice", entry.srcport);

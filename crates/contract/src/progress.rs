@@ -1,10 +1,11 @@
-//! How far a store has come, so that a store which came back with an older state is recognised.
+//! Commit counts of a store, which detect an etcd that returned with an older state.
 //!
-//! Each leader numbers its commits from 1 and stores, with every commit, how many commits each leadership has made. Orders carry
-//! these numbers, and agents keep them. A healthy store never knows fewer commits of a leadership than a node does. Example: a
-//! node obeys an order made after `{7: 120, 9: 4}`, four commits of term 9 after 120 of term 7. etcd is restored from an older
-//! copy that holds `{7: 118}`. Whatever the next leader commits, its orders lack commits 119 and 120 of term 7 and all of term
-//! 9: the node refuses them, because they know nothing of what those commits decided.
+//! Each leader numbers its commits from 1 and stores, with every commit, how many commits each term has made. Orders
+//! carry these numbers and agents keep them. A healthy store never holds fewer commits of a term than a node knows of.
+//!
+//! Example: a node follows an order made after `{7: 120, 9: 4}`, that is 120 commits of term 7 and 4 of term 9. etcd is
+//! restored from a copy that holds `{7: 118}`. Whatever the next leader commits, its orders lack commits 119 and 120 of
+//! term 7 and all of term 9, so the node rejects them.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +14,29 @@ use serde::{Deserialize, Serialize};
 use crate::fence::Term;
 use crate::store::Stores;
 
-/// The commits a store holds: `state/progress`.
+/// The commits a store holds: `/deployd/state/progress`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Number of the last commit of each leadership, by its term.
+    /// Number of the last commit of each term.
     pub commits: BTreeMap<Term, u64>,
-    /// Leaderships before this term do not count: a restore replaced what they stored, or they were too long ago.
+    /// Earlier terms do not count: a restore replaced what they stored, or they were dropped by [`Self::MOST`].
     #[serde(default)]
     pub since: Term,
-    /// The names of the store: the numbers of two stores cannot be compared. Empty fits every store.
+    /// Names of the store, because counts of different stores cannot be compared. Empty matches every store.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
 }
 
 impl Progress {
-    /// Leaderships kept at most; each costs some 15 bytes in every commit and every order.
+    /// Limit of terms; each takes about 15 bytes in every commit and every order.
     pub const MOST: usize = 16;
 
-    /// The progress of a store in which only leaderships from `since` on count.
+    /// The progress of a store in which only terms from `since` on count.
     pub fn since(since: Term) -> Self {
         Self { since, ..Self::default() }
     }
 
-    /// The same progress, known to be of this store.
+    /// The same progress, marked as that of this store.
     #[must_use]
     pub fn of_store(self, stores: &Stores) -> Self {
         Self { stores: stores.clone(), ..self }
@@ -45,17 +46,17 @@ impl Progress {
         !self.stores.is_empty() && !other.stores.is_empty() && self.stores.is_disjoint(&other.stores)
     }
 
-    /// Nothing is known: an older deployd wrote it, or nothing was committed yet.
+    /// True when an older deployd wrote it or nothing was committed yet.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Number of the last commit of a leadership.
+    /// Number of the last commit of a term; 0 if none.
     pub fn of(&self, term: Term) -> u64 {
         self.commits.get(&term).copied().unwrap_or(0)
     }
 
-    /// The leadership made this commit.
+    /// Records a commit.
     pub fn raise(&mut self, term: Term, number: u64) {
         let last = self.commits.entry(term).or_default();
         *last = number.max(*last);
@@ -70,7 +71,7 @@ impl Progress {
         self.covers_before(other, Term(u64::MAX))
     }
 
-    /// Like [`Progress::covers`], for leaderships up to and including `last` only.
+    /// Like [`Progress::covers`], but only for terms up to and including `last`.
     pub fn covers_before(&self, other: &Self, last: Term) -> bool {
         if self.is_of_another_store(other) {
             return true;

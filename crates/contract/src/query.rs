@@ -1,4 +1,4 @@
-//! Questions an apiserver asks a scheduler or an agent, and the answers.
+//! Queries that an apiserver sends to a scheduler or an agent, and their answers.
 
 use std::collections::BTreeMap;
 
@@ -20,84 +20,84 @@ use crate::state::{HealthState, RunState, TargetState};
 use crate::switches::{Constraint, EngineRecord};
 use crate::time::Timestamp;
 
-/// A question to the leader; a standby answers it when there is no leader.
+/// A query to the leader. A standby answers it when no leader is elected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Query {
     /// One group.
     Group {
-        /// Which.
+        /// The group.
         name: GroupName,
-        /// Its nodes are asked to look at it anew; the answer does not wait for that.
+        /// Asks the group's agents to inspect their containers again; the answer does not wait for them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refresh: bool,
     },
     /// One dependency pod.
     Dependency {
-        /// Which.
+        /// The dependency pod.
         name: GroupName,
     },
-    /// Groups in name order.
+    /// A page of groups in name order.
     Groups {
-        /// Only of this namespace.
+        /// Only groups of this namespace; none means all.
         namespace: Option<String>,
-        /// Only after this name.
+        /// Only groups after this name; none means from the start.
         after: Option<GroupName>,
-        /// At most so many.
+        /// Maximal number of groups in the answer.
         limit: u32,
     },
     /// All nodes.
     Nodes,
-    /// One node.
+    /// One node with its instances.
     Node {
-        /// Which.
+        /// The node.
         name: NodeName,
     },
-    /// Who leads, and how much there is.
+    /// The leader, and counts of groups, instances and nodes.
     Cluster,
-    /// What became of a command.
+    /// The outcome of a command.
     Operation {
-        /// Which.
+        /// Id of the command.
         id: CommandId,
     },
-    /// The registered callbacks.
+    /// The callback URLs.
     Callbacks,
-    /// The engine's switches.
+    /// The cluster-wide switches.
     Engine,
-    /// The constraints of every placement.
+    /// The placement constraints.
     Constraints,
-    /// Who has which stream port.
+    /// All stream ports and the groups that own them.
     Ports,
-    /// Where the release of a group stands.
+    /// The current or last rollout of a group.
     Rollout {
-        /// Which group.
+        /// The group.
         name: GroupName,
     },
     /// The revisions of a group.
     Revisions {
-        /// Which group.
+        /// The group.
         name: GroupName,
     },
-    /// What a spec would do.
+    /// A plan: what the rollout of a spec would do.
     Plan {
-        /// What to run; validated.
+        /// The spec; the apiserver validated it.
         spec: Box<PodGroupSpec>,
-        /// Milliseconds the client waits for the plan, from now on: it is not computed after that. Absent from a client of
-        /// an older version.
+        /// How long the client waits, in milliseconds from now; the scheduler does not compute the plan later. Absent
+        /// from older apiservers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_millis: Option<u64>,
     },
     /// When the containers of an instance started and stopped.
     History {
-        /// Which group.
+        /// The group.
         name: GroupName,
-        /// Which instance.
+        /// The instance, from 1.
         instance: u32,
     },
-    /// A page of everything stored, read from the store itself.
+    /// A page of all stored keys, read from etcd.
     Backup {
-        /// The revision to read at; the present one for a first page.
+        /// The etcd revision to read at; none for the first page, which is read at the current one.
         revision: Option<i64>,
-        /// Only after this key.
+        /// Only keys after this one; none means from the start.
         after: Option<String>,
     },
 }
@@ -105,85 +105,85 @@ pub enum Query {
 /// An answer with its freshness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// A standby answered because nobody leads: the answer may be behind.
+    /// A standby answered because no leader is elected: the answer may be out of date.
     pub stale: bool,
     /// The answer.
     pub answer: Answer,
-    /// The scheduler has too much to compute now; the client may ask again after as many seconds. The answer says the same
-    /// in words, for a client of an older version.
+    /// Set when the scheduler is too busy to compute the answer: the client may retry after this many seconds. For
+    /// older clients [`Self::answer`] contains the same as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
 }
 
 impl Reply {
-    /// An answer that is complete.
+    /// A complete answer.
     pub fn new(stale: bool, answer: Answer) -> Self {
         Self { stale, answer, retry_after: None }
     }
 }
 
-/// The answer to a [`Query`].
+/// The answer to the [`Query`] of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// To `Group`; none when there is no such group.
+    /// None when the group does not exist.
     Group(Option<Box<GroupView>>),
-    /// To `Dependency`; none when there is no such dependency pod.
+    /// None when the dependency pod does not exist.
     Dependency(Option<Box<DependencyView>>),
-    /// To `Groups`.
+    /// In name order.
     Groups(Vec<GroupLine>),
-    /// To `Nodes`.
+    /// In name order.
     Nodes(Vec<NodeView>),
-    /// To `Node`; none when there is no such node.
+    /// None when the node does not exist.
     Node(Option<Box<NodePage>>),
-    /// To `Cluster`.
+    /// Counts and warnings.
     Cluster(ClusterView),
-    /// To `Operation`; none when the id is unknown.
+    /// None when the id is unknown: never seen, not decided yet, or expired.
     Operation(Option<Outcome>),
-    /// To `Callbacks`.
+    /// The URLs in sorted order.
     Callbacks(Vec<String>),
-    /// To `Engine`.
+    /// The switches.
     Engine(EngineRecord),
-    /// To `Constraints`, in the order of their types.
+    /// Sorted by type.
     Constraints(Vec<Constraint>),
-    /// To `Ports`, by source port.
+    /// Sorted by source port.
     Ports(Vec<PortClaim>),
-    /// To `Rollout`; none when there is no such group.
+    /// None when the group does not exist.
     Rollout(Option<Box<RolloutView>>),
-    /// To `Revisions`; none when there is no such group.
+    /// None when the group does not exist.
     Revisions(Option<Box<RevisionsView>>),
-    /// To `Plan`; why it would be refused.
+    /// The plan, or why the leader would refuse the spec.
     Plan(Result<Box<PlanView>, Refusal>),
-    /// To `History`, oldest first; empty when nothing is known.
+    /// Oldest first; empty when nothing is known.
     History(Vec<Event>),
-    /// To `Backup`; why it cannot be read.
+    /// The page, or why it cannot be read.
     Backup(Result<Box<Page>, String>),
 }
 
-/// A stream port and the group that has it.
+/// A stream port and the group that owns it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortClaim {
-    /// The port.
+    /// Source port, target port and protocol.
     pub port: StreamPort,
     /// Namespace of the group.
     pub namespace: String,
-    /// The group.
+    /// Name of the group.
     pub group: GroupName,
 }
 
 /// One group as the scheduler knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupView {
-    /// What is wanted.
+    /// Desired state.
     pub spec: PodGroupSpec,
-    /// State of the whole.
+    /// Run state of the group as a whole.
     pub state: RunState,
-    /// Health of the whole.
+    /// Health of the group as a whole.
     pub health: HealthState,
-    /// What went wrong last; empty when nothing did.
+    /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// Last operation.
+    /// When the last operation began.
     pub updated_at: Timestamp,
-    /// The operation that holds the lock.
+    /// The operation that holds the group's lock, if any.
     pub operation: Option<Operation>,
     /// The instances in number order.
     pub pods: Vec<PodView>,
@@ -192,17 +192,17 @@ pub struct GroupView {
 /// One instance as the scheduler knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodView {
-    /// Which pod.
+    /// Group, revision, instance and drift count.
     pub id: PodId,
-    /// Where it was placed.
+    /// The node it is placed on; none while it is pending.
     pub node: Option<NodeName>,
-    /// Address of that node.
+    /// IP address of that node; empty if unknown.
     pub node_ip: String,
-    /// What the user wants of it.
+    /// The state the user wants: running or stopped.
     pub target: TargetState,
-    /// State, health, containers as reported; what no node told is derived from the placement.
+    /// State, health and containers as the agent reported them; without a report they are derived from the placement.
     pub facts: PodFacts,
-    /// Last known addresses, one per container, also while it is down.
+    /// Last known IP addresses, one per container; also while it is down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }
@@ -210,135 +210,135 @@ pub struct PodView {
 /// One dependency pod as the scheduler knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DependencyView {
-    /// What is wanted.
+    /// Desired state.
     pub spec: PodSpec,
-    /// Where it runs, by the namespace it serves; the node's name when it serves the whole node.
+    /// Running pods by the namespace they serve; the node's name when the pod serves the whole node.
     pub pods: BTreeMap<String, Vec<PodView>>,
 }
 
 /// One group in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLine {
-    /// Name.
+    /// Name of the group.
     pub name: GroupName,
-    /// Namespace.
+    /// Namespace of the group.
     pub namespace: String,
-    /// Version.
+    /// Revision of the pod spec that the group is at or on its way to.
     pub version: u32,
-    /// Instances wanted.
+    /// Desired number of instances.
     pub wanted: u32,
-    /// Instances running.
+    /// Number of instances that run.
     pub running: u32,
-    /// State of the whole.
+    /// Run state of the group as a whole.
     pub state: RunState,
-    /// The operation that holds the lock; a group that is being removed is only seen here.
+    /// The operation that holds the lock. Only lists show groups that are being removed.
     pub operation: Option<Operation>,
-    /// What went wrong last.
+    /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// Instances that are ready; none from a scheduler that does not count them.
+    /// Number of ready instances; none from schedulers that do not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<u32>,
-    /// Instances that have not been ready for too long, at most [`MOST_OVERDUE`] of them.
+    /// Instances that have not become ready in time; at most [`MOST_OVERDUE`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overdue: Vec<Overdue>,
 }
 
-/// Overdue instances that are named of one group.
+/// Limit of overdue instances listed per group.
 pub const MOST_OVERDUE: usize = 5;
 
 /// An instance that has not been ready for longer than `SetupTime + MinReadySeconds + 30 s`, or that is crash-looping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Overdue {
-    /// Its number.
+    /// Instance number, from 1.
     pub instance: u32,
-    /// What keeps it from being ready, and for how long.
+    /// Why it is not ready, and for how long.
     pub why: String,
 }
 
 /// One node as the scheduler knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {
-    /// Name.
+    /// Name of the node.
     pub name: NodeName,
-    /// Whether it is heard.
+    /// Whether its agent reports in time.
     pub liveness: Liveness,
-    /// How its engine is.
+    /// State of its Docker engine.
     pub engine: EngineState,
-    /// What it has.
+    /// What its agent reported about the machine.
     pub facts: NodeFacts,
-    /// CPU given away, in thousandths of a core.
+    /// CPU reserved by placed instances, in thousandths of a core.
     pub used_cpu_millis: u64,
-    /// Memory given away, in bytes.
+    /// Memory reserved by placed instances, in bytes.
     pub used_memory: u64,
-    /// Containers placed there.
+    /// Number of containers placed there.
     pub containers: u32,
-    /// Instances placed there.
+    /// Number of instances placed there.
     #[serde(default)]
     pub instances: u32,
-    /// Why nothing new is placed there.
+    /// Present while the node is cordoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
 }
 
-/// Whether a node is heard.
+/// Whether a node's agent reports in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Liveness {
-    /// Heard in time.
+    /// The last heartbeat arrived in time.
     Alive,
-    /// Silent for longer than a few heartbeats.
+    /// A few heartbeats are missing. Instances stay.
     Suspect,
-    /// Silent for so long that its work is given to others.
+    /// No heartbeat for the node timeout: the leader moves its instances to other nodes.
     Lost,
-    /// Known from the store, not heard since this leader began to listen.
+    /// Known from etcd; no heartbeat since this leader took over.
     Unknown,
 }
 
-/// The cluster at a glance.
+/// Answer to [`Query::Cluster`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterView {
     /// Name of the scheduler that answered.
     pub scheduler: String,
-    /// Its term when it leads.
+    /// Its term, if it leads.
     pub term: Option<Term>,
-    /// Groups.
+    /// Number of PodGroups.
     pub groups: u64,
-    /// Instances wanted.
+    /// Desired number of instances over all groups.
     pub instances: u64,
-    /// Instances running.
+    /// Number of instances that run.
     pub running: u64,
-    /// Nodes by liveness.
+    /// Number of nodes whose agent reports in time.
     pub nodes_alive: u64,
-    /// All nodes.
+    /// Number of known nodes, in any state.
     pub nodes: u64,
-    /// Nodes that obey another store than this scheduler's, or a later state of it.
+    /// Number of nodes that follow another store than this scheduler's, or a later state of it.
     #[serde(rename = "estranged", default, skip_serializing_if = "is_zero")]
     pub foreign_store: u64,
-    /// The restore that put everything in place, if one did.
+    /// The last restore, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,
-    /// What is wrong with the control plane itself, one sentence each with the remedy.
+    /// Problems of the control plane itself, one sentence each with the remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Objects that are not reconciled because of an error; the first hundred of them.
+    /// Objects that the leader does not reconcile because of an error; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quarantined: Vec<QuarantinedView>,
 }
 
-/// An object that is not reconciled because of an error. Its containers are left alone.
+/// An object that the leader does not reconcile because of an error. The agents leave its containers alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantinedView {
-    /// What it is.
+    /// Group, dependency or node.
     pub kind: QuarantinedKind,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The error.
+    /// The error that caused the quarantine.
     pub reason: String,
     /// When the quarantine began.
     pub since: Timestamp,
 }
 
-/// What can be quarantined.
+/// Kinds of objects that can be quarantined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QuarantinedKind {
@@ -351,10 +351,10 @@ pub enum QuarantinedKind {
 }
 
 impl QuarantinedKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Group, Self::Dependency, Self::Node];
 
-    /// The word shown to users.
+    /// The word that the API shows.
     pub fn word(self) -> &'static str {
         match self {
             Self::Group => "group",
@@ -368,16 +368,16 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A question to an agent: the engine's own view of these pods.
+/// A query to an agent: `docker inspect` of these pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InspectRequest {
-    /// Which pods.
+    /// The pods; each must run on this agent's node.
     pub pods: Vec<PodId>,
 }
 
-/// The engine's own view, by pod; containers in index order.
+/// Answer to an [`InspectRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InspectReply {
-    /// Pods found.
+    /// Details by pod, containers in the order of the spec. Pods without containers are missing.
     pub pods: BTreeMap<PodId, Vec<ContainerDetail>>,
 }

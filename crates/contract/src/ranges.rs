@@ -1,8 +1,8 @@
-//! The range of every number that a user writes, in one table.
+//! The range of every number that users write, in one table.
 //!
-//! A plain request keeps the contract of the original: some numbers outside their range are accepted, echoed as written and
-//! used as the nearest number of the range; the leader reports each of these clamps in an event. Everything else outside its
-//! range is refused, and a `strict=true` request is refused for a clamp too.
+//! A plain request keeps the behaviour of the original API: some numbers outside their range are accepted, returned as
+//! written and clamped to the range when used; the leader reports each clamp in an event. Any other number outside its
+//! range is refused. A `strict=true` request is refused for a clamp too.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::validate::{Flaw, LONGEST_WAIT, MOST_INSTANCES, MOST_REVISIONS};
 /// What a plain request does with a number outside the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plain {
-    /// Uses the nearest number of the range.
+    /// Clamps it.
     Clamped,
-    /// Refuses a smaller number and uses the largest of the range for a larger one.
+    /// Refuses a smaller number and clamps a larger one.
     ClampedAbove,
     /// Refuses it.
     Refused,
@@ -31,7 +31,7 @@ pub struct Range {
     pub most: i64,
     /// 0 means that the field is not set, whatever the range is.
     pub zero_is_unset: bool,
-    /// What a plain request does with a number outside.
+    /// What a plain request does with a number outside the range.
     pub plain: Plain,
 }
 
@@ -42,11 +42,11 @@ impl Range {
     const fn or_unset(self) -> Self {
         Self { zero_is_unset: true, ..self }
     }
-    /// The number that is used for `number`.
+    /// The number clamped to the range.
     pub fn used(&self, number: i64) -> i64 {
         number.clamp(self.least, self.most)
     }
-    /// Whether `number` may be written.
+    /// Whether `number` is allowed, unset included.
     pub fn holds(&self, number: i64) -> bool {
         (self.least..=self.most).contains(&number) || (self.zero_is_unset && number == 0)
     }
@@ -58,53 +58,53 @@ impl Range {
             Plain::Refused => !self.holds(number),
         }
     }
-    /// What is wrong with `number`, and which numbers are right.
+    /// The error text: allowed numbers and `number`.
     pub fn problem(&self, number: i64) -> String {
         let unset = if self.zero_is_unset { " or 0 (not set)" } else { "" };
         format!("must be {}..{}{unset}, is {number}", self.least, self.most)
     }
 }
 
-/// Instances of a group. With a strategy other than Serial, `validate::MOST_CONDUCTED` is the limit.
+/// Instances per group. With a strategy, `validate::MOST_CONDUCTED` is the limit.
 pub const NUM_INSTANCES: Range = Range::new("NumInstances", 0, MOST_INSTANCES, Plain::Refused);
-/// Seconds.
+/// Seconds until an instance without a health check is ready; default 0.
 pub const SETUP_TIME: Range = Range::new("Pod.SetupTime", 0, 300, Plain::Clamped);
-/// Seconds; 10 when it is not set.
+/// Seconds between SIGTERM and SIGKILL; default 10.
 pub const KILL_TIMEOUT: Range = Range::new("Pod.KillTimeout", 10, 120, Plain::Clamped).or_unset();
-/// Seconds; 10 when it is not set. The largest number keeps a day's nanoseconds far below what Docker takes.
+/// Seconds between two health checks; default 10. The limit keeps the nanoseconds far below Docker's.
 pub const HEALTH_INTERVAL: Range =
     Range::new("Pod.HealthConfig.options.interval", 10, 86_400, Plain::Clamped).or_unset();
-/// Seconds; 3 when it is not set.
+/// Timeout of a health check in seconds; default 3.
 pub const HEALTH_TIMEOUT: Range = Range::new("Pod.HealthConfig.options.timeout", 3, 3_600, Plain::Clamped).or_unset();
-/// Failures in a row; 3 when it is not set.
+/// Consecutive failures until unhealthy; default 3.
 pub const HEALTH_RETRIES: Range = Range::new("Pod.HealthConfig.options.retries", 3, 1_000, Plain::Clamped).or_unset();
-/// Sixteenths of the quota cores; 0 counts as level 2.
+/// CPU level in sixteenths of the quota cores; 0 counts as level 2.
 pub const CPU_LIMIT: Range = Range::new("Pod.Containers[].CpuLimit", 0, 8, Plain::ClampedAbove);
-/// Bytes; 0 is no limit. The largest is 1 PiB: 16 containers of it still fit every sum.
+/// Memory limit in bytes; 0 means unlimited. The limit is 1 PiB, so that sums over 16 containers fit.
 pub const MEMORY_LIMIT: Range = Range::new("Pod.Containers[].MemoryLimit", 0, 1 << 50, Plain::ClampedAbove);
-/// A TCP port; 0 is none.
+/// Published TCP port; 0 means none.
 pub const EXPOSE: Range = Range::new("Pod.Containers[].Expose", 0, 65_535, Plain::Refused);
-/// Seconds between two instances of a serial upgrade: as long as an operation may hold its lock.
+/// Seconds between two instances of a serial upgrade; the limit is how long an operation may hold its lock.
 pub const UPGRADE_PAUSE: Range = Range::new("Strategy.UpgradePause", 0, 600, Plain::Refused);
 /// Instances of a batch that are updated at the same time.
 pub const WINDOW: Range = Range::new("Strategy.Window", 1, MOST_INSTANCES, Plain::Refused);
-/// Revisions; each holds a whole pod spec.
+/// Revisions to keep; each contains a whole pod spec.
 pub const REVISION_HISTORY_LIMIT: Range = Range::new("RevisionHistoryLimit", 0, MOST_REVISIONS, Plain::Refused);
-/// Restarts.
+/// Restarts after which a new pod counts as failed.
 pub const FAIL_FAST_RESTARTS: Range = Range::new("FailFastRestarts", 1, 100, Plain::Refused);
-/// Seconds.
+/// Seconds an instance must be ready to count as available.
 pub const MIN_READY_SECONDS: Range = Range::new("MinReadySeconds", 0, LONGEST_WAIT, Plain::Refused);
-/// Seconds.
+/// Seconds a rollout may make no progress.
 pub const PROGRESS_DEADLINE_SECONDS: Range = Range::new("ProgressDeadlineSeconds", 1, LONGEST_WAIT, Plain::Refused);
-/// Seconds.
+/// Seconds an instance is reported as not ready before its pod stops.
 pub const DRAIN_GRACE_SECONDS: Range = Range::new("Drain.GraceSeconds", 0, LONGEST_WAIT, Plain::Refused);
-/// Seconds.
+/// Seconds the leader waits for `cmd=drained`.
 pub const DRAIN_TIMEOUT_SECONDS: Range = Range::new("Drain.TimeoutSeconds", 1, LONGEST_WAIT, Plain::Refused);
-/// Seconds.
+/// Seconds a pod must be unschedulable before its quota moves.
 pub const INITIAL_DELAY_SECONDS: Range =
     Range::new("Topology.AutoReschedule.InitialDelaySeconds", 0, LONGEST_WAIT, Plain::Refused);
 
-/// Every range. Amounts, which are a count or a percentage, are checked in `validate`.
+/// All ranges. Amounts (a count or a percentage) are checked in `validate`.
 pub const ALL: [Range; 18] = [
     NUM_INSTANCES,
     SETUP_TIME,
@@ -126,23 +126,23 @@ pub const ALL: [Range; 18] = [
     INITIAL_DELAY_SECONDS,
 ];
 
-/// A number outside its range that is accepted and used as another.
+/// A number outside its range that is accepted and clamped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clamp {
     /// Path of the field.
     pub field: String,
-    /// What was written.
+    /// The number that the user wrote.
     pub written: i64,
     /// Its range.
     pub range: Range,
 }
 
 impl Clamp {
-    /// The number that is used.
+    /// The clamped number.
     pub fn used(&self) -> i64 {
         self.range.used(self.written)
     }
-    /// What a strict request is refused with.
+    /// The flaw for which a strict request is refused.
     pub fn flaw(&self) -> Flaw {
         Flaw { field: self.field.clone(), problem: self.range.problem(self.written) }
     }
@@ -156,7 +156,7 @@ impl fmt::Display for Clamp {
 }
 
 impl PodSpec {
-    /// The numbers of this pod that are used as others, in the order of the fields.
+    /// The clamped numbers of this pod, in the order of the fields.
     pub fn clamps(&self) -> Vec<Clamp> {
         let options = &self.health_config.options;
         let pod = [

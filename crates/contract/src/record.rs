@@ -1,4 +1,7 @@
-//! What is stored in etcd: everything needed to go on after losing every process, and nothing that reports can tell.
+//! Records stored in etcd: everything a new leader needs after every process died, and nothing that agents report
+//! anyway.
+//!
+//! The scheduler writes and reads them. [`crate::layout`] turns them into keys and values of schema 2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,51 +14,53 @@ use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::TargetState;
 use crate::time::Timestamp;
 
-/// A group as users want it: `/deployd/state/intent/group/<name>`. `P` stands for a pod spec: see [`crate::layout`].
+/// Desired state of a group: `/deployd/state/intent/group/<name>`. `P` stands for a pod spec: see [`crate::layout`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(deserialize = "P: Deserialize<'de> + Default"))]
 pub struct GroupRecord<P = PodSpec> {
-    /// What is wanted.
+    /// The spec, with the defaults that the leader filled in.
     pub spec: PodGroupSpec<P>,
-    /// The operation that holds the lock.
+    /// The operation that holds the group's lock, if any.
     pub operation: Option<OperationRecord>,
-    /// Last operation.
+    /// When the last operation began.
     pub updated_at: Timestamp,
-    /// Stream ports another group had when this one claimed its own. While there are any it owns no port and runs
-    /// nothing; without any it owns every port it declares.
+    /// Stream ports that another group already owned when this group claimed its own. While the list is not empty, the
+    /// group owns no port and runs nothing; when it is empty, the group owns every port it declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_ports: Vec<u16>,
-    /// Pod specs of earlier versions that an instance still runs or a rollback may need.
+    /// Pod specs of earlier revisions that an instance still runs or that a rollback may need.
     #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
     pub former: BTreeMap<u32, P>,
-    /// The last version every instance reached: what a rollback goes back to.
+    /// The last revision that every instance reached; a rollback returns to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<u32>,
-    /// Earlier versions that count as the present one: a rollback made it their copy and left their instances alone.
+    /// Earlier revisions that count as the current one: a rollback copied them, so instances that run them need no
+    /// change.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub equals: BTreeSet<u32>,
-    /// Drifts that wait for the lock; the first is under way while the operation is `Drifting`.
+    /// Moves (`drift`) that wait for the lock. While the operation is `Drifting`, the first of them is in progress.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drifts: Vec<Drift>,
-    /// What the last operation ran into; shown until the next one.
+    /// Error of the last operation; shown until the next operation starts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_error: String,
-    /// How it is removed, while it is; an orphan's containers stay until somebody adopts or removes them.
+    /// How the group is removed, while it is being removed. The containers of an orphaned group stay until a new group
+    /// adopts them or a user removes them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub removal: Removal,
 }
 
-/// An operation in progress.
+/// The operation that holds a group's lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationRecord {
-    /// Which.
+    /// Kind of the operation.
     pub kind: Operation,
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// The next instance it turns to; 0 when it does not go by instances.
+    /// The next instance to process; 0 when the operation does not proceed instance by instance.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next: u32,
-    /// The last instance it turns to.
+    /// The last instance to process; 0 likewise.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last: u32,
 }
@@ -67,213 +72,213 @@ impl OperationRecord {
     }
 }
 
-/// Where the instances of a group are. Schema 1 stored it whole; now it is stored in pages, see [`crate::layout`].
+/// The instances of a group. Schema 1 stored them in one value; schema 2 stores pages, see [`crate::layout`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRecord {
-    /// One slot per instance; the first is instance 1.
+    /// One entry per instance; index k is instance k + 1.
     pub slots: Vec<Slot>,
 }
 
-/// Where one instance is.
+/// One instance: its pod, and in [`Self::next`] the surge pod that will replace it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slot {
-    /// Node; none while it waits for a place.
+    /// The node it is placed on; none while it is pending.
     pub node: Option<NodeName>,
-    /// Version of the spec it runs.
+    /// Revision of the pod spec it runs.
     pub version: u32,
-    /// How often it was created anew.
+    /// How many times it was recreated under a new container name; part of [`crate::pod_id::PodId`].
     pub drift: u32,
-    /// What the user wants of it.
+    /// The state the user wants: running or stopped.
     pub target: TargetState,
-    /// Attempts in a row that failed, for the back-off.
+    /// Consecutive failed attempts; determines the back-off.
     #[serde(skip_serializing_if = "is_zero")]
     pub failures: u32,
-    /// Not tried again before this.
+    /// End of the back-off: the leader does not retry earlier.
     #[serde(skip_serializing_if = "is_never")]
     pub retry_at: Timestamp,
-    /// Why it has no place, or why the last attempt failed.
+    /// Why it is unschedulable, or why the last attempt failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// Why the last drift left it on its node; cleared when an operation changes the instance.
+    /// Why the last move left it on its node; cleared when an operation changes the instance.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub not_moved: String,
-    /// The node that must have let go of it before it starts on `node`.
+    /// The node it moves away from. That node must have removed its containers before it starts on [`Self::node`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaves: Option<NodeName>,
-    /// The end of the pause after the node it leaves has let go of it.
+    /// End of the pause after the old node removed the containers.
     #[serde(skip_serializing_if = "is_never")]
     pub pause_until: Timestamp,
-    /// When it was last given a place, a version or a restart by an operation.
+    /// When an operation last gave it a node, a revision or a restart.
     #[serde(skip_serializing_if = "is_never")]
     pub since: Timestamp,
-    /// How often somebody asked for its start.
+    /// Number of start requests so far. The agent compares it with the number it has handled.
     #[serde(rename = "starts_asked", skip_serializing_if = "is_zero")]
     pub starts_requested: u32,
-    /// How often somebody asked for its restart.
+    /// Number of restart requests so far. The agent compares it with the number it has handled.
     #[serde(rename = "restarts_asked", skip_serializing_if = "is_zero")]
     pub restarts_requested: u32,
-    /// Its last known addresses, one per container; kept while it is down.
+    /// Last known IP addresses, one per container; kept while it is down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// Whether it has a pod at all.
+    /// Whether the instance has a pod.
     #[serde(skip_serializing_if = "is_default")]
     pub filling: Filling,
-    /// The deployment unit it belongs to; empty when the group has none.
+    /// Deployment unit it belongs to; empty for a group without units.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// The version its containers were made from and are called after, when they were updated live since.
+    /// The revision in its containers' names, when a later update in place changed them to [`Self::version`].
     #[serde(rename = "made_as", skip_serializing_if = "Option::is_none")]
     pub created_from: Option<u32>,
-    /// The addresses its containers get, one per container: those of the pod it took the place of. Empty: any.
+    /// Reserved addresses: IPs inherited from the replaced pod, one per container. Empty means any address.
     #[serde(rename = "lease", skip_serializing_if = "Vec::is_empty")]
     pub reserved_addresses: Vec<String>,
     /// Readiness gates that are true, and since when.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<String, Timestamp>,
-    /// When one of its gates was last made false.
+    /// When one of its gates was last set to false.
     #[serde(skip_serializing_if = "is_never")]
     pub gates_closed_at: Timestamp,
-    /// It is being taken out of service.
+    /// Present while it is being drained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draining: Option<Draining>,
-    /// Its node fetches what it is to become; meanwhile it serves.
+    /// Present while its node pulls the images of the next revision; the pod still serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetching: Option<Fetching>,
-    /// Since when no node has room for it.
+    /// Since when it is unschedulable.
     #[serde(skip_serializing_if = "is_never")]
     pub unplaced_since: Timestamp,
-    /// The pod that is to take its place and runs beside it; it has none itself.
+    /// The surge pod that will replace this pod and runs beside it. A surge pod has no `next` itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Box<Slot>>,
 }
 
 impl Slot {
-    /// The version in the names of its containers.
+    /// The revision in the names of its containers.
     pub fn named_version(&self) -> u32 {
         self.created_from.unwrap_or(self.version)
     }
 
-    /// Its pod and the one beside it.
+    /// The current pod and the surge pod, those that exist.
     pub fn pods(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.next.as_deref()).filter(|slot| slot.filling == Filling::Pod)
     }
 }
 
-/// What an instance number stands for.
+/// Whether an instance number has a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Filling {
-    /// An instance with a pod, placed or not.
+    /// The instance has a pod, placed or pending.
     #[default]
     Pod,
-    /// An instance whose pod went and has no successor yet.
+    /// The instance exists, its pod was removed and has no successor yet.
     Retired,
-    /// No instance: the number is free for the next one.
+    /// The instance does not exist; the next new instance may take the number.
     Nothing,
 }
 
-/// An instance that is being taken out of service.
+/// State of an instance that is being drained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
-    /// Since when.
+    /// When draining began.
     pub since: Timestamp,
-    /// Somebody outside said that it is drained.
+    /// A `cmd=drained` command confirmed that it no longer receives traffic.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_answered: bool,
-    /// The instance goes for good: when nobody says in time that it is drained, it goes all the same.
+    /// The instance is being removed, not replaced: the leader removes it after the timeout even without an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
 }
 
-/// An instance whose node fetches the images of another version before anything happens to it.
+/// A node pulls the images of the next revision before the leader replaces the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetching {
-    /// The version.
+    /// The revision whose images are pulled.
     pub version: u32,
-    /// Since when.
+    /// When the pull was requested.
     pub since: Timestamp,
 }
 
-/// The revisions of a group, oldest first. Schema 1 stored them together; now each has a key, see [`crate::layout`].
+/// The revisions of a group. Schema 1 stored them in one value; schema 2 stores one key each, see [`crate::layout`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevisionsRecord {
-    /// The present one is the last.
+    /// Oldest first; the current one is last.
     pub revisions: Vec<RevisionRecord>,
 }
 
 /// One revision of a group: `/deployd/state/revisions/<name>/<number>`. `P` stands for a pod spec: see [`crate::layout`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevisionRecord<P = PodSpec> {
-    /// Its number: the version of the group's spec.
+    /// Revision number: the version of the group's pod spec.
     pub number: u32,
-    /// When it was asked for.
+    /// When the user requested it.
     pub at: Timestamp,
-    /// Who asked; empty when a failure did.
+    /// The user who requested it; empty when the leader created it for an automatic rollback.
     pub by: String,
-    /// Why, in the asker's words.
+    /// The user's reason (`cause`); empty when not given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cause: String,
-    /// What it runs.
+    /// The pod spec of the revision.
     pub pod: P,
-    /// The revision it is a copy of: it is a rollback.
+    /// For a rollback: the revision that it copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u32>,
-    /// What became of its release.
+    /// How its rollout ended.
     pub outcome: RevisionOutcome,
-    /// When that was known.
+    /// When its rollout ended; never while it is open.
     #[serde(default, skip_serializing_if = "is_never")]
     pub ended_at: Timestamp,
 }
 
-/// What became of a release.
+/// How the rollout of a revision ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RevisionOutcome {
-    /// It is under way.
+    /// The rollout is in progress.
     Open,
-    /// Every instance reached it.
+    /// Every instance reached the revision.
     Completed,
-    /// Another revision was asked for before.
+    /// A newer revision replaced it before it completed.
     Superseded,
-    /// It failed and was taken back.
+    /// The rollout failed and the group returned to an earlier revision.
     RolledBack,
-    /// It was given up.
+    /// A user aborted the rollout.
     Aborted,
 }
 
-/// A dependency pod as users want it: `/deployd/state/intent/dependency/<name>`. `P` stands for a pod spec: see
+/// Desired state of a dependency pod: `/deployd/state/intent/dependency/<name>`. `P` stands for a pod spec: see
 /// [`crate::layout`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DependencyRecord<P = PodSpec> {
-    /// What is wanted; its version is ours.
+    /// The pod spec; the leader numbers its versions.
     pub spec: P,
     /// Specs of earlier versions that a pair still runs.
     #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
     pub former: BTreeMap<u32, P>,
-    /// It goes once nothing uses it any more.
+    /// A user removed it: the leader deletes it when no instance uses it any more.
     #[serde(rename = "doomed", default, skip_serializing_if = "std::ops::Not::not")]
     pub delete_when_unused: bool,
-    /// It goes now, used or not; to users it does not exist any more.
+    /// A user removed it with `force`: the leader stops it now, used or not. The API reports it as unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removing_since: Option<Timestamp>,
 }
 
-/// Where a dependency pod runs: a page of it at `/deployd/state/plan/dependency/<name>/<page>`.
+/// Where a dependency pod runs; one page is `/deployd/state/plan/dependency/<name>/<page>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairsRecord {
-    /// One per node and namespace, in that order.
+    /// Sorted by node, then namespace.
     pub pairs: Vec<Pair>,
 }
 
 /// A dependency pod beside the instances of one namespace on one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The node.
+    /// The node it runs on.
     pub node: NodeName,
-    /// Namespace of the instances; the node's name when it serves the whole node.
+    /// Namespace of the instances it serves; the node's name when it serves the whole node.
     pub namespace: String,
     /// Version of the spec it runs.
     pub version: u32,
-    /// When it got that version.
+    /// When it was set to that version.
     #[serde(default, skip_serializing_if = "is_never")]
     pub since: Timestamp,
     /// Since when no instance needs it.
@@ -281,52 +286,52 @@ pub struct Pair {
     pub idle_since: Timestamp,
 }
 
-/// A node as last known: `/deployd/node/<name>`.
+/// A node as last known: `/deployd/state/node/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// What it has.
+    /// What its agent last reported about the machine.
     pub facts: NodeFacts,
-    /// It was found lost, and its work was given to others.
+    /// The leader declared the node lost and moved its instances to other nodes.
     pub lost: bool,
-    /// The agent that speaks for it; empty for one that is older than this.
+    /// Identity of its agent; empty for agents that do not send one yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
-    /// When it was last reported that its engine does not answer; never while the engine answers.
+    /// When the scheduler last reported that the node's Docker engine does not answer; never while the engine answers.
     #[serde(default, skip_serializing_if = "is_never")]
     pub engine_reported_at: Timestamp,
 }
 
-/// How far the commands of which stream are in effect: `/deployd/cursor`.
+/// Position in the command stream: `/deployd/state/cursor`. All commands up to it are committed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Identity of the stream: a re-created stream counts anew.
+    /// Identity of the stream: a re-created stream restarts its sequence numbers.
     pub stream: String,
-    /// Sequence number of the last command in effect.
+    /// Sequence number of the last committed command.
     pub sequence: u64,
-    /// When JetStream stored that command, in nanoseconds since 1970; absent in a cursor of an older scheduler. A stream that
-    /// lost messages uses their numbers again, but never with the same time.
+    /// When JetStream stored that command, in nanoseconds since 1970; absent in cursors of older schedulers. A stream
+    /// that lost messages reuses their sequence numbers, but with another time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at: Option<i64>,
 }
 
-/// Where notices go: `/deployd/intent/callbacks`.
+/// Callback URLs: `/deployd/state/intent/callbacks`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallbacksRecord {
-    /// The URLs.
+    /// The notifier posts every notice to each of them.
     pub urls: BTreeSet<String>,
 }
 
-/// Shape of everything under the prefix: `/deployd/schema`.
+/// Schema version of everything under the prefix: `/deployd/schema`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaRecord {
     /// Raised when stored records change their meaning.
     pub version: u32,
-    /// Set while they are being changed: some of them may have that version already.
+    /// Target of a migration in progress: some records may already have this version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrating_to: Option<u32>,
 }
 
-/// The schema this build reads and writes.
+/// The schema version that this build reads and writes.
 pub const SCHEMA_VERSION: u32 = 2;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

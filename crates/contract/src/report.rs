@@ -1,7 +1,8 @@
-//! What a node sees: the agent's word to every scheduler, leader and standbys alike.
+//! Reports: the observed state that an agent sends to every scheduler, leader and standbys alike.
 //!
-//! A report is everything the node has. It travels whole, as a delta against the sequence number before it, or as a
-//! heartbeat that only carries the digest; a scheduler whose own sum differs asks for the whole.
+//! A report describes everything on the node. The agent sends it as a whole, as a delta against the previous sequence
+//! number, or as a heartbeat that carries only a digest. A scheduler whose own digest differs requests the whole
+//! report.
 
 use std::collections::BTreeMap;
 
@@ -17,215 +18,215 @@ use crate::progress::Progress;
 use crate::state::{HealthState, RunState};
 use crate::time::Timestamp;
 
-/// Everything one node has.
+/// The observed state of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// About the node.
+    /// The node itself.
     pub head: ReportHead,
-    /// The pods it has, wanted or leaving.
+    /// All pods on the node, ordered ones and ones that are being removed.
     pub pods: BTreeMap<PodId, PodFacts>,
 }
 
-/// The part of a report that is about the node.
+/// The part of a report that describes the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportHead {
-    /// Which state of the node's world this is.
+    /// Sender and sequence number.
     pub stamp: Stamp,
-    /// The order it obeys.
+    /// Fence of the order that the agent follows.
     pub applied: Fence,
     /// Digest of that order.
     pub order_digest: Digest,
-    /// How the engine is.
+    /// State of the Docker engine.
     pub engine: EngineState,
-    /// Capacity, labels, addresses.
+    /// Capacity, labels, addresses and versions.
     pub facts: NodeFacts,
-    /// The commits that the store held when it sent that order.
+    /// Commits that the store held when the scheduler sent that order.
     #[serde(default, skip_serializing_if = "Progress::is_unknown")]
     pub progress: Progress,
 }
 
-/// Names one state of one agent's world.
+/// Identifies one report: the agent and the sequence number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// The node.
+    /// Name of the node.
     pub node: NodeName,
-    /// Run of the agent process; a new one starts a new count.
+    /// Random id of the agent process. Sequence numbers start again with a new one.
     pub incarnation: String,
-    /// Raised by each change.
+    /// Increases with each change.
     pub sequence: u64,
-    /// Of the agent's state directory, whichever process uses it; empty from agents older than this.
+    /// Random id of the agent's state directory; survives restarts. Empty from older agents.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub identity: Box<str>,
 }
 
-/// How the local Docker engine is doing.
+/// State of the local Docker engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EngineState {
-    /// Answers.
+    /// It answers in time.
     #[default]
     Up,
-    /// Does not answer in time.
+    /// It accepts connections but does not answer in time.
     Hung,
-    /// Cannot be reached.
+    /// It cannot be reached.
     Down,
 }
 
-/// What a node is and has.
+/// What an agent reports about its machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeFacts {
-    /// Address of the engine, `host:port`.
+    /// Address of the Docker engine, `host:port`.
     pub address: String,
-    /// Address where published ports are reached.
+    /// IP address on which published ports are reachable.
     pub ip: String,
-    /// Schedulable CPU in thousandths of a core, overcommitment included.
+    /// Schedulable CPU, in thousandths of a core, overcommitment included.
     pub cpu_millis: u64,
-    /// Cores the machine has.
+    /// Number of cores of the machine.
     pub cores: u32,
-    /// Schedulable memory in bytes.
+    /// Schedulable memory, in bytes.
     pub memory: u64,
-    /// Labels that constraints match.
+    /// Labels that placement constraints match.
     pub labels: BTreeMap<String, String>,
-    /// The engine's version.
+    /// Docker's version.
     pub engine_version: String,
     /// The agent's version.
     pub agent_version: String,
-    /// Wire version the agent speaks.
+    /// Wire version of the agent: [`crate::WIRE_VERSION`].
     pub wire: u32,
-    /// The agent fetches images for pods that are to be replaced ([`crate::order::Assignment::fetch`]).
+    /// The agent supports [`crate::order::Assignment::fetch`].
     #[serde(skip_serializing_if = "is_default")]
     pub fetches_ahead: bool,
 }
 
-/// Compact facts of one pod.
+/// Observed state of one pod. Default values are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodFacts {
-    /// State of the pod: the worst of its containers.
+    /// Run state: the worst of its containers.
     pub state: RunState,
-    /// Worst health of its containers.
+    /// Health: the worst of its containers.
     #[serde(skip_serializing_if = "is_default")]
     pub health: HealthState,
-    /// It is not in the order and on its way out.
+    /// It is not in the order any more and is being removed.
     #[serde(skip_serializing_if = "is_default")]
     pub leaving: bool,
-    /// Its containers, by index.
+    /// Its containers in the order of the spec.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerFacts>,
-    /// Attempts in a row to create or start it that the engine refused; 0 from agents older than this.
+    /// Consecutive attempts to create or start it that Docker refused; 0 from older agents.
     #[serde(skip_serializing_if = "is_default")]
     pub refusals: u32,
-    /// Restarts counted in the present window.
+    /// Restarts in the current restart window.
     #[serde(skip_serializing_if = "is_default")]
     pub restarts: u32,
-    /// When it was last restarted.
+    /// When the agent last restarted it.
     #[serde(skip_serializing_if = "is_default")]
     pub restarted_at: Timestamp,
-    /// Crash-looping: the immediate restarts are spent, further ones follow with back-off. Agents of the first versions
-    /// made no further attempt.
+    /// Crash-looping: the immediate restarts are used up and further ones follow with back-off. Agents of the first
+    /// versions made no further attempt.
     #[serde(rename = "let_go", skip_serializing_if = "is_default")]
     pub is_crash_looping: bool,
-    /// When its node starts it again; never when it runs, or when no start is planned.
+    /// When the agent will start it again; never while it runs or no start is planned.
     #[serde(skip_serializing_if = "is_default")]
     pub next_attempt: Timestamp,
-    /// The last [`crate::order::Assignment::starts_requested`] that was done.
+    /// The last [`crate::order::Assignment::starts_requested`] that the agent has performed.
     #[serde(rename = "starts_answered", skip_serializing_if = "is_default")]
     pub starts_done: u32,
-    /// The last [`crate::order::Assignment::restarts_requested`] that was done.
+    /// The last [`crate::order::Assignment::restarts_requested`] that the agent has performed.
     #[serde(rename = "restarts_answered", skip_serializing_if = "is_default")]
     pub restarts_done: u32,
-    /// Since when its health check says it is well; never when it does not, or when there is none.
+    /// Since when the health check succeeds; never while it fails, or without a health check.
     #[serde(skip_serializing_if = "is_default")]
     pub healthy_since: Timestamp,
-    /// An image of it cannot be had, and trying again will not help.
+    /// An image cannot be pulled and a retry will not help, for example because it does not exist.
     #[serde(skip_serializing_if = "is_default")]
     pub image_is_hopeless: bool,
-    /// How far its node is with [`crate::order::Assignment::fetch`]; none when nothing is to be fetched.
+    /// State of [`crate::order::Assignment::fetch`]; none when nothing is to be pulled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
-    /// What went wrong last.
+    /// Last error; empty when there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_error: String,
-    /// When these facts last changed.
+    /// When any of these fields last changed.
     pub updated_at: Timestamp,
 }
 
-/// How far a node is with what it fetches for a pod that is to be replaced.
+/// State of the images that a node pulls before the pod is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
-    /// The version the images are for.
+    /// Revision that needs the images.
     pub version: u32,
-    /// How far it is.
+    /// Progress of the pull.
     pub state: FetchState,
-    /// Why an image did not come the last time.
+    /// Error of the last attempt; empty when there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
 }
 
-/// How far a node is with images.
+/// Progress of pulling images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FetchState {
-    /// It is at it.
+    /// The agent is pulling.
     Coming,
-    /// All of them are on the node.
+    /// All images are on the node.
     Here,
-    /// One cannot be had, and trying again will not help.
+    /// An image cannot be pulled and a retry will not help.
     Hopeless,
 }
 
-/// Compact facts of one container.
+/// Observed state of one container. Default values are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerFacts {
-    /// The engine's id.
+    /// Docker's container id.
     pub id: String,
-    /// Runs now.
+    /// Whether it runs now.
     pub running: bool,
-    /// Address on the pod's network; empty when down.
+    /// IP address on the pod's network; empty while it is down.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ip: String,
     /// Published port on the node; 0 when none.
     #[serde(skip_serializing_if = "is_default")]
     pub node_port: u16,
-    /// Exit code of the last end.
+    /// Exit code of the last exit.
     #[serde(skip_serializing_if = "is_default")]
     pub exit_code: i64,
-    /// The kernel ended it for memory.
+    /// The kernel killed it for exceeding its memory limit.
     #[serde(skip_serializing_if = "is_default")]
     pub oom_killed: bool,
-    /// The engine's own error text.
+    /// Docker's error text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// Last start.
+    /// When it last started.
     #[serde(skip_serializing_if = "is_default")]
     pub started_at: Timestamp,
-    /// Last end.
+    /// When it last exited.
     #[serde(skip_serializing_if = "is_default")]
     pub finished_at: Timestamp,
-    /// Digest of the spec it has: from its label, or of the spec it was updated to live since.
+    /// Digest of its spec: from its label, or of the spec that it was updated to in place since.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub spec_digest: String,
-    /// Its last end that was not ordered, kept while it runs again; none when it never ended by itself.
+    /// Its last exit that deployd did not request; kept after a restart. None if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_exit: Option<ExitFacts>,
 }
 
 impl PodFacts {
-    /// The latest end that was not ordered, of a container that runs again or not.
+    /// The latest exit that deployd did not request, even if the container runs again.
     pub fn last_exit(&self) -> Option<Exit> {
         let exits = self.containers.iter().filter_map(|container| container.last_exit.as_ref());
         exits.max_by_key(|exit| exit.at).map(|exit| self.exit(exit))
     }
 
-    /// The latest end that was not ordered, of a container that is down since then.
+    /// The latest exit that deployd did not request, of a container that is still down.
     pub fn present_exit(&self) -> Option<Exit> {
         let down = self.containers.iter().filter(|container| !container.running);
         let exits = down.filter_map(|it| it.last_exit.as_ref().filter(|exit| exit.at == it.finished_at));
         exits.max_by_key(|exit| exit.at).map(|exit| self.exit(exit))
     }
 
-    /// Digest of the pod and what every scheduler knows of it. Fields that the first versions do not have are no part of it:
-    /// a scheduler of such a version would ask for the whole report at every heartbeat.
+    /// Digest of the fields that every scheduler version knows. Newer fields are excluded, or a scheduler of the first
+    /// version would request the whole report after every heartbeat.
     pub fn digest(&self, pod: &PodId) -> Digest {
         let is_newer = self.next_attempt.happened() || self.containers.iter().any(|it| it.last_exit.is_some());
         if !is_newer {
@@ -255,36 +256,36 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// A report on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReportMessage {
-    /// The report itself.
+    /// The whole report.
     Whole(Report),
-    /// The report as a change of the one at sequence `base`.
+    /// The difference from the report at sequence number `base`.
     Delta(ReportDelta),
-    /// Still here, nothing changed.
+    /// Nothing changed.
     Heartbeat(Heartbeat),
 }
 
-/// A change of the report at sequence `base` of the same incarnation.
+/// The difference from the report at sequence number `base` of the same agent process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportDelta {
-    /// Sequence number this is a change of.
+    /// Sequence number of the earlier report.
     pub base: u64,
-    /// The node after the change.
+    /// The new state of the node.
     pub head: ReportHead,
-    /// Changed pods.
+    /// Changed and removed pods.
     pub pods: Changes<PodId, PodFacts>,
 }
 
-/// Sign of life with a sum to compare.
+/// Tells schedulers that the agent is alive, and lets them detect a missed report by its digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// Which state of the node's world is current.
+    /// Sender and current sequence number.
     pub stamp: Stamp,
-    /// Digest of its pods.
+    /// [`Report::digest`] of the current report.
     pub digest: Digest,
 }
 
 impl Report {
-    /// This report as a change of `base`.
+    /// The difference from `base` to this report.
     pub fn since(&self, base: &Self) -> ReportDelta {
         ReportDelta {
             base: base.head.stamp.sequence,
@@ -293,7 +294,7 @@ impl Report {
         }
     }
 
-    /// Makes the change, when it is one of this report.
+    /// Applies the delta; returns false and changes nothing when it is not based on this report.
     pub fn apply(&mut self, delta: &ReportDelta) -> bool {
         let (mine, theirs) = (&self.head.stamp, &delta.head.stamp);
         if mine.node != theirs.node || mine.incarnation != theirs.incarnation || mine.sequence != delta.base {
@@ -304,14 +305,14 @@ impl Report {
         true
     }
 
-    /// Digest of the pods.
+    /// Sum of the digests of the pods.
     pub fn digest(&self) -> Digest {
         self.pods.iter().fold(Digest::default(), |sum, (pod, facts)| sum.with(facts.digest(pod)))
     }
 }
 
 impl ReportMessage {
-    /// The stamp of the state this message tells about.
+    /// Sender and sequence number of the report.
     pub fn stamp(&self) -> &Stamp {
         match self {
             Self::Whole(report) => &report.head.stamp,

@@ -1,7 +1,7 @@
-//! How a group wants to be changed: the optional parts of a PodGroupSpec that make a release of a spec change.
+//! Rollout settings: the optional fields of a PodGroupSpec that control how a spec change reaches the instances.
 //!
-//! A field that is absent is not written either, so a group that names none of this looks as it always did. Defaults are
-//! filled by whoever decides, not here: what is stored is what the user said.
+//! Absent fields are not serialised, so a group without them looks the same as in the original API. The stored spec
+//! contains only what the user sent; the planner fills in defaults when it decides.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,33 +9,33 @@ use std::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A count, or a percentage of the desired replicas. In JSON an integer, or digits and one `%` as text.
+/// A count, or a percentage of the desired replicas. In JSON an integer, or a string of digits and one `%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// Taken as it is.
+    /// An absolute number of pods.
     Count(i64),
-    /// Of the desired replicas, never of the pods there are now.
+    /// A percentage of the desired replicas, never of the pods that exist now.
     Percent(i64),
 }
 
-/// A text that is no percentage.
+/// A string that is not a percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a percentage: digits and one % are")]
 pub struct Malformed(String);
 
 impl Amount {
-    /// Reads the text form, which only a percentage has.
+    /// Parses the string form, which only percentages have.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         match text.strip_suffix('%') {
             Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
-                // Only digits: the one way to fail is to be too large, and that saturates like all arithmetic on it.
+                // The digits can only fail to parse by being too large; saturate.
                 Ok(Self::Percent(digits.parse().unwrap_or(i64::MAX)))
             }
             Some(_) | None => Err(Malformed(text.to_owned())),
         }
     }
 
-    /// The count it stands for, a fraction counted as a whole one: what `maxSurge` does.
+    /// The absolute number, rounded up as `maxSurge` does: 25% of 10 is 3.
     pub fn rounded_up(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
@@ -43,7 +43,7 @@ impl Amount {
         }
     }
 
-    /// The count it stands for, a fraction dropped: what `maxUnavailable` does.
+    /// The absolute number, rounded down as `maxUnavailable` does: 25% of 10 is 2.
     pub fn rounded_down(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
@@ -51,7 +51,7 @@ impl Amount {
         }
     }
 
-    /// It stands for nothing, of however many.
+    /// Whether it is 0 of any total.
     pub fn is_zero(self) -> bool {
         matches!(self, Self::Count(0) | Self::Percent(0))
     }
@@ -101,20 +101,20 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// How instances come to another revision.
+/// The rule by which a rollout proceeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Strategy {
-    /// Which way.
+    /// The kind of rollout.
     #[serde(rename = "Type")]
     pub kind: StrategyType,
-    /// RollingUpdate: how many more than wanted there may be; 25% unless said.
+    /// RollingUpdate: pods allowed above the desired number; default 25%.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<Amount>,
-    /// RollingUpdate: how many of the wanted may be missing; 25% unless said.
+    /// RollingUpdate: pods of the desired number that may be unavailable; default 25%.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<Amount>,
-    /// Batch and Beta: pods of a group; a percentage is of the replicas. 1 unless said.
+    /// Batch and Beta: pods per batch; a percentage refers to the replicas. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<Amount>,
     /// Batch and Beta: the rollout waits for a confirmation after each batch but the last. The first deployment of a group
@@ -124,41 +124,41 @@ pub struct Strategy {
     /// Batch and Beta: with `NeedWaitingForConfirm`, the first deployment waits for confirmations too, as CafeDeployment's does.
     #[serde(skip_serializing_if = "is_default")]
     pub confirm_first_deployment: bool,
-    /// Batch and Beta: at most so many pods of a unit are under way at a time.
+    /// Batch and Beta: limit of updated pods of one unit that may be not yet available; default no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<i64>,
-    /// Serial: seconds between the end of the old pod and the start of the new one.
+    /// Serial: pause between the end of the old pod and the start of the new one, in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub upgrade_pause: i64,
 }
 
-/// The ways to come to another revision.
+/// The kinds of rollout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StrategyType {
-    /// One instance at a time in number order, taken back when the first one fails.
+    /// One instance at a time in number order; rolled back when the first one fails (R-53 in docs/rollout-rules.md).
     #[default]
     Serial,
-    /// Within budgets of surge and unavailability.
+    /// Within the budgets of `maxSurge` and `maxUnavailable`.
     RollingUpdate,
-    /// Everything old goes before anything new comes.
+    /// All old pods stop before new ones start.
     Recreate,
-    /// By groups over units.
+    /// In batches, divided over units.
     Batch,
-    /// By groups over units, the first of which is one pod of every unit.
+    /// Like `Batch`; the first batch is one pod of every unit.
     Beta,
 }
 
-/// When a pod that is going away stops counting as one that is there.
+/// When a terminating pod stops counting toward the total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodReplacement {
-    /// As soon as it was told to go.
+    /// As soon as it begins to terminate.
     Started,
-    /// Only when it is gone.
+    /// When it is gone.
     Complete,
 }
 
 impl PodReplacement {
-    /// How many of the pods that are going away count as ones that are there.
+    /// How many of the terminating pods count toward the total.
     pub fn counted(self, terminating: i64) -> i64 {
         match self {
             Self::Started => 0,
@@ -167,19 +167,19 @@ impl PodReplacement {
     }
 }
 
-/// Whether a change may be made without another pod.
+/// Whether a pod may be updated in place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdatePolicy {
-    /// Always another pod.
+    /// Always replace the pod.
     #[default]
     ReCreate,
-    /// In place where it can be done.
+    /// In place if the change allows it, otherwise replace the pod.
     InPlaceIfPossible,
-    /// In place or not at all.
+    /// In place, or refuse the change.
     InPlaceOnly,
 }
 
-/// What a failed rollout leads to.
+/// What happens after a rollout failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureAction {
     /// The rollout pauses until an operator resumes, skips, aborts or undoes it.
@@ -190,24 +190,24 @@ pub enum FailureAction {
     Continue,
 }
 
-/// The deployment units a group is spread over.
+/// The deployment units that a group is spread over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Topology {
     /// What a unit is.
     pub unit_type: UnitType,
-    /// The node label whose value names the unit; the type in lower case unless said.
+    /// The node label whose value names the unit; default: the type in lower case.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unit_label: String,
-    /// The units, in the order they are served.
+    /// The units. Their order breaks ties.
     pub values: Vec<String>,
-    /// How many a unit is to have; who is not named shares what is left.
+    /// Desired pods per unit. Units without an entry share the rest.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unit_replicas: BTreeMap<String, Amount>,
-    /// What happens when a unit has no room.
+    /// Whether pods move when their unit has no room; default no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_reschedule: Option<AutoReschedule>,
-    /// How the pods of a group are spread over units.
+    /// How a batch is divided over units.
     #[serde(skip_serializing_if = "is_default")]
     pub spread: Spread,
 }
@@ -223,63 +223,63 @@ impl Topology {
     }
 }
 
-/// What a deployment unit is.
+/// Kinds of deployment units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnitType {
-    /// A cell.
+    /// A cell: node label `cell`.
     Cell,
-    /// A zone.
+    /// A zone: node label `zone`.
     Zone,
-    /// There are none.
+    /// The group has no units.
     #[default]
     None,
 }
 
-/// Moves the quota of pods that find no room in their unit.
+/// Moves the quota of unschedulable pods to other units.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AutoReschedule {
-    /// It is done.
+    /// Turns it on; default off.
     pub enable: bool,
-    /// A pod waits at least so many seconds for room.
+    /// How long a pod must be unschedulable, in seconds.
     pub initial_delay_seconds: i64,
-    /// When the quota comes back.
+    /// When the quota returns.
     #[serde(skip_serializing_if = "is_default")]
     pub fail_back: FailBack,
 }
 
-/// When quota that was moved for lack of room comes back.
+/// When quota that moved returns to its unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailBack {
-    /// With the next release or scaling.
+    /// With the next rollout or scaling.
     #[default]
     Lazy,
     /// As soon as the unit no longer counts as full.
     Eager,
 }
 
-/// How the pods of a batch are spread over units.
+/// How the pods of a batch are divided over units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
-    /// Each unit gives up its share.
+    /// By the share of remaining work.
     #[default]
     Proportional,
-    /// Each unit gives up the same.
+    /// The same number from each unit.
     Even,
-    /// One unit after the other, each with its own beta.
+    /// One unit after the other; with `Beta`, each has its own beta batch.
     Sequential,
 }
 
-/// How an instance is taken out of service before its pod goes.
+/// How an instance is drained before its pod is replaced or removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Drain {
-    /// It is shown as not ready for at least so many seconds before it is touched.
+    /// The instance is reported as not ready for at least this many seconds before its pod stops.
     pub grace_seconds: i64,
-    /// Somebody outside says when it is drained, by `cmd=drained`.
+    /// The leader waits for `cmd=drained`.
     #[serde(skip_serializing_if = "is_default")]
     pub needs_answer: bool,
-    /// An answer that does not come in so many seconds is a failure of the release; 300 unless said.
+    /// How long the leader waits for it, in seconds; then the rollout fails. Default 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i64>,
 }

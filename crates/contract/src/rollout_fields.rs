@@ -1,8 +1,8 @@
-//! Which fields of a PodGroupSpec are about its releases, and how `cmd=strategy` changes them: as a JSON merge patch (RFC
-//! 7396). What is named is replaced, inside objects too, `null` makes it unsaid, and what is not named stays as it is.
+//! The rollout fields of a PodGroupSpec, and how `cmd=strategy` changes them: by JSON merge patch (RFC 7396). A named
+//! field is replaced, also inside objects; `null` resets it to the default; other fields stay.
 //!
-//! Names match in any case, as in every body. The surprise: unlike elsewhere, an unknown name is a flaw. No client of the
-//! original sends any of this, and a budget that is misspelt and ignored would be found out in an outage.
+//! Names match in any case. Unlike elsewhere, an unknown name is an error: clients of the original API send none of
+//! these fields, and a misspelt budget that is ignored would only show in an outage.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::lenient_json;
 use crate::spec::PodGroupSpec;
 use crate::validate::Flaw;
 
-/// Takes one field over from what was said.
+/// Copies one field.
 type Take = fn(&mut PodGroupSpec, &PodGroupSpec);
 
 const FIELDS: [(&str, Take); 13] = [
@@ -29,7 +29,7 @@ const FIELDS: [(&str, Take); 13] = [
     ("Drain", |spec, said| spec.drain.clone_from(&said.drain)),
 ];
 
-/// What the fields that are objects have inside.
+/// Fields of the rollout fields that are objects, by path.
 const INSIDE: [(&str, &[&str]); 4] = [
     (
         "Strategy",
@@ -49,17 +49,17 @@ const INSIDE: [(&str, &[&str]); 4] = [
     ("Drain", &["GraceSeconds", "NeedsAnswer", "TimeoutSeconds"]),
 ];
 
-/// The names of all release fields.
+/// Names of all rollout fields.
 pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, _)| *name)
 }
 
-/// The names that may stand inside a release field, by its path.
+/// Field names inside a rollout field, by its path.
 pub(crate) fn names_inside(path: &str) -> Option<&'static [&'static str]> {
     INSIDE.iter().find(|(known, _)| *known == path).map(|(_, names)| *names)
 }
 
-/// What stands inside the release fields of a body and is no field there.
+/// Unknown fields inside the rollout fields of a body.
 pub fn strangers(body: &Map<String, Value>) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     for (path, known) in INSIDE {
@@ -81,21 +81,20 @@ pub fn strangers(body: &Map<String, Value>) -> Vec<Flaw> {
     flaws
 }
 
-/// The object at a path of names in any case.
+/// The object at a path, matching names in any case.
 fn inside<'a>(body: &'a Map<String, Value>, path: &str) -> Option<&'a Map<String, Value>> {
     path.split('.').try_fold(body, |members, step| {
         members.iter().find(|(name, _)| name.eq_ignore_ascii_case(step)).and_then(|(_, value)| value.as_object())
     })
 }
 
-/// Checks everything about `fields` that can be told without the group: there is one, each is known, each can be read.
+/// Checks what can be checked without the group: at least one field, all known, all readable.
 pub fn check(fields: &Map<String, Value>) -> Result<(), Vec<Flaw>> {
     read(fields).map(drop)
 }
 
 impl PodGroupSpec {
-    /// This spec with what is named of its release fields merged in. Whether the result makes sense is another question, for
-    /// [`PodGroupSpec::validate`].
+    /// This spec with the patch applied. [`PodGroupSpec::validate`] checks the result.
     pub fn with_release_fields(&self, fields: &Map<String, Value>) -> Result<Self, Vec<Flaw>> {
         let (_, takes) = read(fields)?;
         let unreadable = |error: serde_json::Error| vec![flaw("body", &error.to_string())];
@@ -107,7 +106,7 @@ impl PodGroupSpec {
         Ok(spec)
     }
 
-    /// This spec with all release fields of another.
+    /// This spec with the rollout fields of another.
     #[must_use]
     pub fn with_release_fields_of(&self, other: &Self) -> Self {
         let mut spec = self.clone();
@@ -116,8 +115,7 @@ impl PodGroupSpec {
     }
 }
 
-/// The merge patch that leads from the release fields of one spec to those of another: only what differs, `null` for what is
-/// to be unsaid.
+/// The merge patch from one spec's rollout fields to another's: only differences; `null` for fields to reset.
 pub fn between(before: &PodGroupSpec, after: &PodGroupSpec) -> Map<String, Value> {
     let said = |spec: &PodGroupSpec| match serde_json::to_value(spec) {
         Ok(Value::Object(mut members)) => {
@@ -154,7 +152,7 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// The members with their fields as we name them; what users name themselves keeps its case.
+/// The fields with their canonical names; names that users choose, such as units, keep their case.
 fn named(path: &str, members: &Map<String, Value>) -> Map<String, Value> {
     let inside = INSIDE.iter().find(|(known, _)| *known == path).map(|(_, names)| names.to_vec());
     let known = if path.is_empty() { FIELDS.map(|(name, _)| name).to_vec() } else { inside.unwrap_or_default() };

@@ -1,5 +1,7 @@
-//! What is told about releases: bodies of `/api/rollouts`, `/api/revisions` and `/api/podgroups/plan`, as the scheduler
-//! answers them and the API passes them on.
+//! Views of rollouts, revisions and plans: bodies of `/api/rollouts`, `/api/revisions` and `/api/podgroups/plan`. The
+//! scheduler computes them and the apiserver passes them on.
+//!
+//! Wire names that keep an older word: `Release` is a revision, `Group` in a rollout is a batch.
 
 use std::collections::BTreeMap;
 
@@ -11,133 +13,133 @@ use crate::rollout::StrategyType;
 use crate::spec::PodSpec;
 use crate::time::{Timestamp, rfc3339};
 
-/// Where the release of a group stands.
+/// The current or last rollout of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RolloutView {
-    /// The group.
+    /// Name of the group.
     pub name: String,
-    /// The release: the revision it leads to.
+    /// The revision that the rollout leads to.
     pub release: u32,
-    /// How it is made.
+    /// The strategy in effect.
     pub strategy: StrategyType,
-    /// The revision it leads to is a copy of an earlier one.
+    /// The target revision is a copy of an earlier one.
     pub is_rollback: bool,
-    /// Where it is.
+    /// Progress through the phases of R-48.
     pub phase: RolloutPhase,
-    /// How it is doing.
+    /// Status, as shown to users.
     #[serde(rename = "Stand")]
     pub status: RolloutStatus,
-    /// What it waits for, and what would help, for people.
+    /// What the rollout waits for and the remedy, for people.
     pub message: String,
-    /// Since when it stands so.
+    /// Since when it has this status.
     #[serde(with = "rfc3339")]
     pub since: Timestamp,
-    /// Instances wanted.
+    /// Desired number of instances.
     pub replicas: i64,
-    /// Instances that must be available while it goes on.
+    /// Instances that must stay available during the rollout.
     pub min_available: i64,
-    /// Pods there may be while it goes on.
+    /// Limit of pods during the rollout, surge included.
     pub max_total: i64,
-    /// The group under way or just done, from 1; 0 before the first and where there are none.
+    /// Ordinal of the current or last finished batch, from 1; 0 before the first, and for strategies without batches.
     pub group: u64,
-    /// The groups, done and to come; empty where there are none.
+    /// Finished, current and future batches; empty for strategies without batches.
     pub groups: Vec<RolloutGroup>,
-    /// The deployment units; one without a name where there are none.
+    /// Counts per deployment unit; one entry with an empty name for a group without units.
     pub units: Vec<RolloutUnit>,
-    /// The instances it waits for.
+    /// Instances that the rollout waits for.
     pub waits_for: Vec<u32>,
-    /// The instances.
+    /// All instances with their pods.
     pub instances: Vec<RolloutInstance>,
-    /// Somebody paused it.
+    /// A user paused it.
     pub is_paused: bool,
-    /// Somebody froze it.
+    /// A user froze it.
     pub is_frozen: bool,
-    /// What could not be honoured in dividing the replicas over units.
+    /// Wishes of `UnitReplicas` that could not be honoured.
     pub warnings: Vec<String>,
 }
 
-/// Where a release is.
+/// Phase of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RolloutPhase {
-    /// Opened, nothing started.
+    /// Nothing has started yet.
     Idle,
-    /// Under way.
+    /// A batch, or the rollout as a whole, is in progress.
     Running,
-    /// A group is done, and somebody is to say whether to go on.
+    /// A batch is finished and waits for a user to confirm it.
     WaitingForConfirm,
     /// Every instance is at the target revision.
     Completed,
-    /// Given up; the mix of revisions stays.
+    /// A user aborted it; the mix of revisions stays.
     Aborted,
 }
 
-/// How a release is doing.
+/// Status of a rollout. `Held` and `Stuck` are the ones that need an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RolloutStatus {
-    /// It goes on.
+    /// It makes progress.
     Progressing,
     /// Every instance is at the target revision and available.
     Complete,
     /// The rollout completed, but instances are not available now.
     Degraded,
-    /// No progress for too long.
+    /// No progress within `ProgressDeadlineSeconds`.
     Stuck,
-    /// A failure waits for an answer.
+    /// It failed and waits for a user to resume, skip, abort or undo it.
     Held,
-    /// A group is done and waits to be confirmed.
+    /// A batch is finished and waits for a user to confirm it.
     WaitingForConfirm,
-    /// Somebody paused it.
+    /// A user paused it.
     Paused,
-    /// Somebody froze it.
+    /// A user froze it.
     Frozen,
-    /// Somebody gave it up.
+    /// A user aborted it.
     Aborted,
 }
 
-/// One group of a release.
+/// One batch of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RolloutGroup {
-    /// From 1.
+    /// Ordinal, from 1.
     pub ordinal: u64,
-    /// `Beta` or `Batch`; empty when it is not known any more.
+    /// `Beta` or `Batch`; empty for finished batches whose kind is no longer stored.
     pub kind: String,
     /// `Done`, `Current` or `ToCome`.
     pub state: String,
-    /// Pods of each unit; empty when it is not known any more.
+    /// Number of pods per unit; empty for finished batches whose sizes are no longer stored.
     pub units: BTreeMap<String, i64>,
 }
 
-/// One unit of a release.
+/// Counts of one deployment unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RolloutUnit {
-    /// Its name; empty where there are no units.
+    /// Name of the unit; empty for a group without units.
     pub name: String,
-    /// Pods it is to have.
+    /// Desired number of pods.
     pub target: i64,
-    /// Pods committed to the target revision.
+    /// Pods that must be at the target revision by now.
     pub committed: i64,
-    /// Pods ordered at the target revision.
+    /// Pods that orders have set to the target revision.
     pub updated: i64,
     /// Pods at the target revision that are available.
     pub updated_available: i64,
-    /// Pods that are available.
+    /// Pods that are available, at any revision.
     pub available: i64,
-    /// Pods no unit has room for.
+    /// Unschedulable pods.
     pub unplaced: i64,
 }
 
-/// One instance of a release.
+/// One instance with its pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RolloutInstance {
-    /// Its number.
+    /// Instance number, from 1.
     pub instance: u32,
-    /// Its unit; empty where there are none.
+    /// Its unit; empty for a group without units.
     pub unit: String,
-    /// Its pods: its own, then the one beside it.
+    /// The current pod, then the surge pod, if any.
     pub pods: Vec<RolloutPod>,
 }
 
@@ -145,153 +147,153 @@ pub struct RolloutInstance {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RolloutPod {
-    /// The revision it runs.
+    /// Revision of the pod spec it runs.
     pub revision: u32,
-    /// Where it is.
+    /// The node it is placed on; none while it is pending.
     pub node: Option<NodeName>,
-    /// Ready: it runs, is well, its gates are true and it is not being taken out.
+    /// It runs, is healthy, its gates are true and it is not being drained.
     pub ready: bool,
-    /// Ready for long enough.
+    /// Ready for at least `MinReadySeconds`.
     pub available: bool,
-    /// It is being taken out of service.
+    /// It is being drained.
     pub draining: bool,
-    /// Its readiness gates.
+    /// Readiness gates by name.
     pub gates: BTreeMap<String, bool>,
-    /// Addresses of its containers on their network.
+    /// IP addresses of its containers on the pod's network.
     #[serde(rename = "IPs")]
     pub ips: Vec<String>,
-    /// Ports published on the node, one per container; 0 where there is none.
+    /// Published host ports, one per container; 0 when none is published.
     pub node_ports: Vec<u16>,
-    /// Ids of its containers.
+    /// Docker's ids of its containers.
     pub containers: Vec<String>,
-    /// Why it is not ready, as far as known.
+    /// Why it is not ready, if known.
     pub why: String,
 }
 
-/// The revisions of a group.
+/// Answer of `GET /api/revisions`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RevisionsView {
-    /// The group.
+    /// Name of the group.
     pub name: String,
-    /// The revision it is at or on its way to.
+    /// The revision that the group is at or on its way to.
     pub current: u32,
-    /// Oldest first.
+    /// The revisions in the history, oldest first.
     pub revisions: Vec<RevisionView>,
 }
 
-/// One revision.
+/// One revision in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RevisionView {
-    /// Its number.
+    /// Revision number.
     pub revision: u32,
-    /// When it was asked for.
+    /// When the user requested it.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
-    /// Who asked; empty when a failure did.
+    /// The user who requested it; empty for an automatic rollback.
     pub by: String,
-    /// Why, in the asker's words.
+    /// The user's reason; empty when not given.
     pub cause: String,
-    /// What became of its release.
+    /// How its rollout ended.
     pub outcome: RevisionOutcome,
-    /// When that was known.
+    /// When its rollout ended; never while it is open.
     #[serde(with = "rfc3339")]
     pub ended_at: Timestamp,
-    /// The revision it is a copy of.
+    /// For a rollback: the revision that it copies.
     pub copies: Option<u32>,
-    /// Instances that run it now.
+    /// Number of instances that run it now.
     pub instances: u32,
-    /// What it runs.
+    /// Its pod spec.
     pub pod: PodSpec,
 }
 
-/// What a spec would do.
+/// Answer of `POST /api/podgroups/plan`: what the rollout of a spec would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PlanView {
-    /// The group.
+    /// Name of the group.
     pub name: String,
-    /// The revision it would lead to.
+    /// The revision that the rollout would lead to.
     pub release: u32,
-    /// How it is made.
+    /// The strategy in effect.
     pub strategy: StrategyType,
-    /// There is no such group yet.
+    /// The group does not exist yet.
     pub is_new: bool,
-    /// Step by step, as long as everything that is ordered comes up.
+    /// The steps in order, assuming that every new pod becomes available.
     pub steps: Vec<PlanStep>,
-    /// What becomes of each instance in the end, by number.
+    /// The final change of each instance, by number.
     #[serde(rename = "Fates")]
     pub changes: BTreeMap<u32, InstanceChange>,
-    /// The most pods beyond those there are now.
+    /// Peak of additional pods, compared with now.
     pub peak_extra_pods: i64,
-    /// The most memory beyond what is used now, in bytes.
+    /// Peak of additional memory, in bytes.
     pub peak_extra_memory: u64,
-    /// The most CPU beyond what is used now, in thousandths of a core.
+    /// Peak of additional CPU, in thousandths of a core.
     pub peak_extra_cpu_millis: u64,
-    /// The fewest instances available, by unit.
+    /// Lowest number of available instances during the rollout, per unit.
     pub min_available: BTreeMap<String, i64>,
-    /// Instances without a place, each with every node and every reason.
+    /// Unschedulable instances, with the reasons of every node.
     pub unplaced: Vec<Unplaced>,
-    /// It comes to an end.
+    /// Whether the rollout would complete.
     pub completes: bool,
-    /// What could not be honoured in dividing the replicas over units.
+    /// Wishes of `UnitReplicas` that could not be honoured.
     pub warnings: Vec<String>,
 }
 
-/// What one step of a release does.
+/// One step of a planned rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PlanStep {
-    /// The group it belongs to, from 1; 0 where there are none.
+    /// Ordinal of its batch, from 1; 0 for strategies without batches.
     pub group: u64,
-    /// `Beta` or `Batch`; empty where there are none.
+    /// `Beta` or `Batch`; empty for strategies without batches.
     pub kind: String,
-    /// What is done to whom, in this order.
+    /// What the step does, in this order.
     #[serde(rename = "Deeds")]
     pub actions: Vec<PlanAction>,
-    /// Instances of each unit that serve while it is done.
+    /// Available instances per unit during the step.
     pub available: BTreeMap<String, i64>,
 }
 
-/// What is done to one instance.
+/// One action of a plan on one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PlanAction {
-    /// Which.
+    /// Instance number, from 1.
     pub instance: u32,
-    /// What, as one word: `Create`, `Surge`, `Promote`, `Renew`, `InPlace`, `Drop`, `Retire`, `Remove`, `Move`.
+    /// One of `Create`, `Surge`, `Promote`, `Renew`, `InPlace`, `Drop`, `Retire`, `Remove`, `Move`.
     #[serde(rename = "Deed")]
     pub action: String,
-    /// Its unit afterwards; empty where there are none.
+    /// Its unit afterwards; empty for a group without units.
     pub unit: String,
 }
 
-/// What becomes of an instance.
+/// The final change of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InstanceChange {
-    /// Nothing.
+    /// No change.
     Untouched,
-    /// It is changed without another container, or gets one with the same address.
+    /// Updated in place: the container stays, or is replaced under the same address.
     InPlace,
-    /// It is made anew.
+    /// Its pod is replaced by a new one.
     Recreated,
-    /// It goes to another unit.
+    /// It moves to another unit.
     Moved,
     /// It is new.
     Created,
-    /// It goes.
+    /// It is removed.
     Removed,
 }
 
-/// An instance without a place.
+/// An unschedulable instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Unplaced {
-    /// Which.
+    /// Instance number, from 1.
     pub instance: u32,
-    /// Its unit; empty where there are none.
+    /// Its unit; empty for a group without units.
     pub unit: String,
-    /// Every node with every reason.
+    /// Reasons by node.
     pub nodes: BTreeMap<NodeName, Vec<String>>,
 }

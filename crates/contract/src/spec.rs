@@ -1,7 +1,7 @@
-//! What a user asks for: PodGroupSpec and its parts, with the field names deployd's clients send and read.
+//! Desired state as users write it: PodGroupSpec and its parts, with the field names of the original API.
 //!
-//! Every field may be absent or `null` on input (see [`crate::lenient_json`]); on output every field is
-//! present, because the Python clients index without asking.
+//! On input every field may be absent or `null` (see [`crate::lenient_json`]). On output every field of the original
+//! API is present, because Python clients read them without a check.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, Str
 use crate::state::{DependencyPolicy, RestartPolicy};
 use crate::time::{Timestamp, rfc3339};
 
-/// `MinReadySeconds` of a group with a strategy that does not write it.
+/// Default of `MinReadySeconds` for groups with a strategy, in seconds.
 pub const DEFAULT_MIN_READY_SECONDS: i64 = 10;
-/// `ProgressDeadlineSeconds` of a group that does not write it.
+/// Default of `ProgressDeadlineSeconds`, in seconds.
 pub const DEFAULT_PROGRESS_DEADLINE_SECONDS: i64 = 600;
 
-/// N numbered instances of one pod. `P` is what stands for the pod spec: the spec itself, or in etcd a reference to it.
+/// N numbered instances of one pod. `P` stands for the pod spec: the spec itself, or in etcd a reference to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodGroupSpec<P = PodSpec> {
@@ -26,7 +26,7 @@ pub struct PodGroupSpec<P = PodSpec> {
     pub name: String,
     /// Namespace, by convention the app.
     pub namespace: String,
-    /// Version; ours, whatever the client sends.
+    /// Revision of the pod spec. The leader assigns it and ignores what the client sends.
     pub version: u32,
     /// When the group was created.
     #[serde(with = "rfc3339")]
@@ -34,55 +34,56 @@ pub struct PodGroupSpec<P = PodSpec> {
     /// When its spec last changed.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
-    /// What each instance is.
+    /// The pod spec of every instance.
     pub pod: P,
-    /// How many instances.
+    /// Desired number of instances.
     pub num_instances: i64,
-    /// When a container that ended is started again.
+    /// When the agent restarts a container that exited.
     pub restart_policy: RestartPolicy,
-    /// How a spec change is made; one instance at a time unless said.
+    /// How a spec change is rolled out; default: one instance at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// The deployment units it is spread over.
+    /// The deployment units that the instances are divided over; default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
     /// An instance counts as available after it has been ready for this many seconds. See [`PodGroupSpec::min_ready`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i64>,
-    /// How long a release may go without progress; 600 unless said.
+    /// How long a rollout may make no progress, in seconds; default 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_deadline_seconds: Option<i64>,
-    /// Former revisions that are kept; 10 unless said.
+    /// Number of earlier revisions to keep; default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i64>,
-    /// Nothing of a release starts; what `cmd=rollout&action=pause` says.
+    /// Pauses the rollout, like `cmd=rollout&action=pause`.
     #[serde(skip_serializing_if = "is_default")]
     pub paused: bool,
-    /// When a pod that goes stops counting.
+    /// When a terminating pod stops counting toward the total; the default depends on the strategy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_replacement: Option<PodReplacement>,
-    /// Whether a change may be made without another pod.
+    /// Whether a pod may be updated in place.
     #[serde(skip_serializing_if = "is_default")]
     pub update_policy: UpdatePolicy,
-    /// What a failed rollout leads to. See [`PodGroupSpec::on_failure`].
+    /// What happens after a rollout failed. See [`PodGroupSpec::on_failure`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_action: Option<FailureAction>,
-    /// How many pods may be missing at the deadline, count or percent of those committed; none unless said.
+    /// Pods of a batch that may be unavailable at the deadline; a count, or a percentage of the pods to update. Default
+    /// 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<Amount>,
-    /// Restarts after which a new pod counts as failed; 3 unless said.
+    /// Restarts after which a new pod counts as failed; default 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_fast_restarts: Option<i64>,
-    /// Named booleans that somebody outside sets: an instance is ready only when all are true.
+    /// Readiness gates: booleans that an external system sets. An instance is ready only when all of them are true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub readiness_gates: Vec<String>,
-    /// How an instance is taken out of service before its pod goes.
+    /// How an instance is drained before its pod is replaced or removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
 }
 
 impl<P> PodGroupSpec<P> {
-    /// The same group with something else in place of the pod spec, and what was there before.
+    /// Replaces the pod spec; returns the new group and the old pod spec.
     pub fn replace_pod<Q>(self, pod: Q) -> (PodGroupSpec<Q>, P) {
         let Self {
             name,
@@ -135,30 +136,30 @@ impl<P> PodGroupSpec<P> {
 }
 
 impl PodGroupSpec {
-    /// The way its spec changes are made.
+    /// The strategy in effect.
     pub fn strategy_type(&self) -> StrategyType {
         self.strategy.as_ref().map(|strategy| strategy.kind).unwrap_or_default()
     }
 
-    /// Its spec changes are releases of the conductor; otherwise they are the serial upgrade.
+    /// Whether the group uses a rollout strategy; otherwise it upgrades one instance at a time.
     pub fn has_strategy(&self) -> bool {
         self.strategy_type() != StrategyType::Serial
     }
 
-    /// How long an instance must be ready before it counts as available. Groups with a strategy wait 10 s unless the spec
-    /// says otherwise, so that a program that exits a few seconds after its start never counts. The default is at most half
-    /// of the progress deadline: with `ProgressDeadlineSeconds: 8` it is 4 s. A serial group has no such wait.
+    /// How long an instance must be ready before it counts as available. Groups with a strategy wait 10 s by default,
+    /// so that a program that exits a few seconds after its start never counts. The default is at most half of the
+    /// progress deadline: with `ProgressDeadlineSeconds: 8` it is 4 s. A group without a strategy does not wait.
     pub fn min_ready(&self) -> Duration {
         let default = if self.has_strategy() { DEFAULT_MIN_READY_SECONDS.min(self.progress_deadline() / 2) } else { 0 };
         Duration::from_secs(u64::try_from(self.min_ready_seconds.unwrap_or(default)).unwrap_or(0))
     }
 
-    /// Seconds a rollout may go without progress.
+    /// How long a rollout may make no progress, in seconds.
     pub fn progress_deadline(&self) -> i64 {
         self.progress_deadline_seconds.unwrap_or(DEFAULT_PROGRESS_DEADLINE_SECONDS)
     }
 
-    /// What a failed rollout leads to: a rollback unless the spec says otherwise.
+    /// What happens after a rollout failed; default: a rollback.
     pub fn on_failure(&self) -> FailureAction {
         self.failure_action.unwrap_or(FailureAction::Rollback)
     }
@@ -168,15 +169,15 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Containers that are placed together.
+/// Containers that are placed together on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodSpec {
     /// Equal to the group's name.
     pub name: String,
-    /// Namespace.
+    /// Namespace of the group.
     pub namespace: String,
-    /// Equal to the group's version.
+    /// Revision: equal to the group's version.
     pub version: u32,
     /// When it was created.
     #[serde(with = "rfc3339")]
@@ -184,27 +185,27 @@ pub struct PodSpec {
     /// When it last changed.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
-    /// Docker network; empty means the one called like the namespace.
+    /// Docker network; empty means the network named like the namespace.
     pub network: String,
     /// The containers, in the order they are created.
     pub containers: Vec<ContainerSpec>,
-    /// Placement expressions such as `constraint:group==default`.
+    /// Placement constraints, for example `constraint:group==default`.
     pub filters: Vec<String>,
-    /// Extra container labels.
+    /// Additional container labels.
     pub labels: BTreeMap<String, String>,
-    /// Dependency pods this pod needs beside it.
+    /// Dependency pods that must run on the same node.
     pub dependencies: Vec<Dependency>,
-    /// A JSON object as text.
+    /// A JSON object as text; [`crate::ports`] reads the stream ports from it.
     pub annotation: String,
-    /// Bound to its node for good.
+    /// The pod stays on its node; only a forced move takes it elsewhere. See [`PodSpec::is_stateful`].
     pub stateful: bool,
-    /// Seconds until an instance without health check counts as ready.
+    /// Seconds after the start until an instance without a health check counts as ready.
     pub setup_time: i64,
-    /// Seconds between the request to stop and the kill.
+    /// Seconds between SIGTERM and SIGKILL; 0 means 10.
     pub kill_timeout: i64,
-    /// Echoed as the client sent it.
+    /// Returned as the client sent it; not used.
     pub prev_state: PrevState,
-    /// Health check.
+    /// Health check of the containers.
     pub health_config: HealthConfig,
 }
 
@@ -212,21 +213,21 @@ pub struct PodSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ContainerSpec {
-    /// Informational.
+    /// Stored and returned, not used.
     pub name: String,
-    /// Informational.
+    /// Stored and returned, not used.
     pub namespace: String,
-    /// Informational.
+    /// Stored and returned, not used.
     pub version: u32,
-    /// Informational.
+    /// Stored and returned, not used.
     #[serde(with = "rfc3339")]
     pub created_at: Timestamp,
-    /// Informational.
+    /// Stored and returned, not used.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
     /// Image reference.
     pub image: String,
-    /// `KEY=value` entries.
+    /// Environment: `KEY=value` entries.
     pub env: Vec<String>,
     /// User to run as; empty means the image's.
     pub user: String,
@@ -234,9 +235,9 @@ pub struct ContainerSpec {
     pub working_dir: String,
     /// DNS search domains.
     pub dns_search: Vec<String>,
-    /// Container paths that live on the node per instance.
+    /// Container paths that are stored on the node, one directory per instance.
     pub volumes: Vec<String>,
-    /// `host:container` binds taken verbatim.
+    /// Bind mounts `host:container`, passed to Docker unchanged.
     pub system_volumes: Vec<String>,
     /// Directories on shared storage.
     pub cloud_volumes: Vec<CloudVolume>,
@@ -244,57 +245,57 @@ pub struct ContainerSpec {
     pub command: Vec<String>,
     /// Entrypoint; `null` means the image's.
     pub entrypoint: Option<Vec<String>>,
-    /// CPU level 0..8.
+    /// CPU level from 0 to 8; level 8 is half of the node's cores. See [`PodSpec::cpu_millis`].
     pub cpu_limit: i64,
-    /// Memory in bytes; 0 means unlimited.
+    /// Memory limit in bytes; 0 means unlimited.
     pub memory_limit: i64,
-    /// The one TCP port; 0 means none.
+    /// The TCP port to publish; 0 means none.
     pub expose: i64,
-    /// Log driver.
+    /// Docker log driver.
     pub log_config: LogConfig,
 }
 
-/// A dependency pod by name.
+/// A reference to a dependency pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Dependency {
     /// Name of the dependency pod.
     pub pod_name: String,
-    /// How far it is shared.
+    /// Whether pods of other namespaces on the node share it.
     pub policy: DependencyPolicy,
 }
 
-/// Where an instance last was.
+/// Last known place of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrevState {
-    /// Node.
+    /// Name of the node.
     #[serde(rename = "NodeName")]
     pub node_name: String,
-    /// Addresses, one per container.
+    /// IP addresses, one per container.
     #[serde(rename = "IPs")]
     pub ips: Vec<String>,
 }
 
-/// Health check of a pod.
+/// Health check of a pod, as Docker runs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthConfig {
-    /// Shell command; `none` switches the image's own check off.
+    /// Shell command; `none` disables the check of the image.
     pub cmd: String,
-    /// Timing.
+    /// Timing of the check.
     pub options: HealthOptions,
 }
 
-/// Timing of a health check, in seconds; values below the minimum are raised to it.
+/// Timing of a health check. Values below the minimum of [`ranges`] are raised to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthOptions {
-    /// Between two checks.
+    /// Seconds between two checks.
     pub interval: i64,
-    /// Of one check.
+    /// Timeout of one check, in seconds.
     pub timeout: i64,
-    /// Failures in a row until unhealthy.
+    /// Consecutive failures until the container is unhealthy.
     pub retries: i64,
 }
 
@@ -313,10 +314,10 @@ pub struct CloudVolume {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LogConfig {
-    /// Driver; empty means the engine's default.
+    /// Driver; empty means Docker's default.
     #[serde(rename = "Type")]
     pub kind: String,
-    /// Driver options. Answers show none of them as `null`, as the original does.
+    /// Driver options. Answers show an empty map as `null`, as the original API does.
     #[serde(deserialize_with = "null_is_empty")]
     pub config: BTreeMap<String, String>,
 }
@@ -331,40 +332,40 @@ impl PodSpec {
         if self.network.is_empty() { &self.namespace } else { &self.network }
     }
 
-    /// Stateful in the wide sense: the flag, or a volume other than `/lain/logs`.
+    /// Whether the pod has data on its node: the flag, or a volume other than `/lain/logs`.
     pub fn is_stateful(&self) -> bool {
         let keeps_data = |c: &ContainerSpec| !c.volumes.is_empty() && c.volumes != ["/lain/logs"];
         self.stateful || self.containers.iter().any(keeps_data)
     }
 
-    /// What its containers are made of, in their order.
+    /// The images of its containers, in their order.
     pub fn images(&self) -> impl Iterator<Item = &str> {
         self.containers.iter().map(|container| container.image.as_str())
     }
 
-    /// Memory all containers may use together, in bytes.
+    /// Sum of the memory limits, in bytes.
     pub fn memory(&self) -> u64 {
         let limits = self.containers.iter().map(|container| container.memory().unsigned_abs());
         limits.fold(0, u64::saturating_add)
     }
 
-    /// CPU all containers may use together, in thousandths of a core. Level 8 is half of `quota_cores`;
-    /// no level, or one below 1, counts as 2.
+    /// CPU of all containers, in thousandths of a core. A level is a sixteenth of `quota_cores`: level 8 of 8 cores is
+    /// 4,000. A level below 1 counts as 2.
     pub fn cpu_millis(&self, quota_cores: u32) -> u64 {
         let level = |c: &ContainerSpec| match c.cpu_limit {
             ..1 => 2,
             level => ranges::CPU_LIMIT.used(level).unsigned_abs(),
         };
-        // A level is at most 8 and there are fewer than 2^32 cores: a product fits 46 bits.
+        // A level is at most 8 and `quota_cores` is below 2^32: the product fits 46 bits.
         self.containers.iter().map(|c| level(c) * u64::from(quota_cores) * 1000 / 16).fold(0, u64::saturating_add)
     }
 
-    /// How long an instance gets between stop and kill; 10 s when it is not set.
+    /// Time between SIGTERM and SIGKILL; default 10 s.
     pub fn kill_grace(&self) -> Duration {
         Duration::from_secs(ranges::KILL_TIMEOUT.used(self.kill_timeout).unsigned_abs())
     }
 
-    /// How long an instance without a health check takes to be ready.
+    /// Time after the start until an instance without a health check is ready.
     pub fn setup(&self) -> Duration {
         Duration::from_secs(ranges::SETUP_TIME.used(self.setup_time).unsigned_abs())
     }
@@ -378,7 +379,7 @@ impl ContainerSpec {
 }
 
 impl HealthOptions {
-    /// The options as they are used.
+    /// The options clamped to their ranges.
     #[must_use]
     pub fn used(&self) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! The enumerations of the API. In JSON each is the integer deployd's clients know.
+//! Enumerations of the API. In JSON each is the integer of the original API.
 
 use serde_repr::{Deserialize_repr, Serialize_repr};
 
-/// What a pod, or a group as a whole, is doing.
+/// Run state of a pod, or of a group as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize_repr, Deserialize_repr)]
 #[repr(u8)]
 pub enum RunState {
@@ -13,38 +13,38 @@ pub enum RunState {
     Drift = 1,
     /// Every container runs.
     Success = 2,
-    /// A container ended and the engine reports no error of its own.
+    /// A container exited; Docker reports no error.
     Exit = 3,
-    /// A container is down and the engine says why.
+    /// A container is down and Docker reports an error.
     Fail = 4,
     /// Transient in the original, never shown.
     Inconsistent = 5,
-    /// The container is gone though it should be there.
+    /// The container is missing.
     Missing = 6,
     /// Removed; never visible.
     Removed = 7,
     /// Defined by the original, never set.
     Paused = 8,
-    /// A call to the engine failed.
+    /// A call to Docker failed.
     Error = 9,
 }
 
-/// What the container's health check says.
+/// Result of the container's health check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize_repr, Deserialize_repr)]
 #[repr(u8)]
 pub enum HealthState {
     /// There is no health check.
     #[default]
     None = 0,
-    /// Not decided yet.
+    /// The check has not succeeded or failed yet.
     Starting = 1,
-    /// Healthy.
+    /// The last check succeeded.
     Healthy = 2,
-    /// Unhealthy.
+    /// The check failed repeatedly.
     Unhealthy = 3,
 }
 
-/// What the user wants of one instance.
+/// The state that the user wants for one instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize_repr, Deserialize_repr)]
 #[repr(u8)]
 pub enum TargetState {
@@ -55,21 +55,21 @@ pub enum TargetState {
     Stop = 1,
 }
 
-/// When a container that ended is started again.
+/// When the agent restarts a container that exited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize_repr, Deserialize_repr)]
 #[repr(u8)]
 pub enum RestartPolicy {
     /// Never.
     #[default]
     Never = 0,
-    /// Whenever it ended.
+    /// After every exit.
     Always = 1,
-    /// When it ended with a non-zero code or an engine error.
+    /// After an exit with a non-zero code or a Docker error.
     OnFail = 2,
 }
 
 impl RestartPolicy {
-    /// Reads the word that `cmd=replica` takes.
+    /// Parses the word of `cmd=replica`.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             "never" => Some(Self::Never),
@@ -78,7 +78,7 @@ impl RestartPolicy {
             _ => None,
         }
     }
-    /// The word that `cmd=replica` takes.
+    /// The word of `cmd=replica`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -88,13 +88,13 @@ impl RestartPolicy {
     }
 }
 
-/// How far a dependency pod is shared.
+/// Which pods share a dependency pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize_repr, Deserialize_repr)]
 #[repr(u8)]
 pub enum DependencyPolicy {
-    /// One per node and namespace.
+    /// One dependency pod per node and namespace.
     #[default]
     Namespace = 0,
-    /// One per node.
+    /// One dependency pod per node.
     Node = 1,
 }

@@ -1,9 +1,9 @@
-//! Which store this is: what tells a wiped etcd from the one whose orders the nodes obey.
+//! The identity of an etcd store, which tells a wiped etcd from the one whose orders the nodes follow.
 //!
-//! A term only grows within one store. A store that was wiped counts anew, may soon pass what the nodes know, and knows no
-//! group: obeying it would end everything that runs. So a store has a name, orders carry it, and a node obeys no other. A
-//! restored store goes by the names of both, the one the backup was taken from and the one it was restored into, and its
-//! terms go on above all that were.
+//! Terms only grow within one store. A wiped store starts counting again, may soon exceed the terms the nodes know, and
+//! contains no group: an agent that obeyed it would stop everything. Therefore a store has a name, every order carries
+//! it, and an agent rejects orders of any other store. A restored store has both names, that of the backup and that of
+//! the etcd it was restored into, and its terms continue above all earlier ones.
 
 use std::collections::BTreeSet;
 
@@ -12,43 +12,43 @@ use serde::{Deserialize, Serialize};
 use crate::name::CommandId;
 use crate::time::Timestamp;
 
-/// The names a store goes by; none is said by a deployd from before stores had names, and fits every other.
+/// Names of a store. Empty in messages of a deployd that predates store names; empty matches every store.
 pub type Stores = BTreeSet<String>;
 
-/// Names kept at most; each restore adds one.
+/// Limit of names; each restore adds one.
 pub const MOST_NAMES: usize = 32;
 
-/// Which store this is: `state/store`.
+/// Identity of a store: `/deployd/state/store`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRecord {
-    /// The names it goes by.
+    /// Its names. They sort by the time they were given.
     pub stores: Stores,
-    /// What is added to the create revision of an election key to make a term.
+    /// Added to the create revision of the election key to compute a term, so that terms keep growing after a restore.
     #[serde(default)]
     pub base: u64,
-    /// The restore that made it what it is; none when it is as it grew.
+    /// The last restore; none when the state was never restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,
 }
 
-/// What a scheduler says about the store while etcd does not answer it, every second, and once when it does again.
+/// Status that a scheduler publishes every second while etcd does not answer it, and once when etcd answers again.
 ///
-/// It may be alone with its trouble: whoever hears it looks whether somebody leads.
+/// Possibly only this scheduler has lost etcd, so receivers check whether another scheduler leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreWord {
-    /// Which scheduler says so.
+    /// Name of the scheduler.
     pub by: String,
-    /// Since when etcd does not answer it; none when it answers again.
+    /// Since when etcd has not answered; none when it answers again.
     pub away_since: Option<Timestamp>,
 }
 
 impl StoreRecord {
-    /// What a store is after `restore` put `backup` in place and terms begin above `base`.
+    /// The identity after `restore` put `backup` in place, with terms above `base`.
     #[must_use]
     pub fn restored(&self, backup: &Self, restore: &CommandId, base: u64) -> Self {
         let mut stores: Stores = self.stores.union(&backup.stores).cloned().collect();
         while stores.len() > MOST_NAMES {
-            // Names sort by the time they were given.
+            // The oldest name sorts first.
             stores.pop_first();
         }
         Self { stores, base: base.max(self.base).max(backup.base), restored: Some(restore.clone()) }

@@ -1,42 +1,42 @@
-//! How long each JetStream stream keeps what, in one place: whoever starts first creates them, and two processes
-//! that disagree would rewrite each other's settings for ever.
+//! Settings of the JetStream streams, in one place: the process that starts first creates them, and two processes with
+//! different settings would overwrite each other's for ever.
 
 use std::time::Duration;
 
 use crate::subjects;
 
-/// What one stream is.
+/// Settings of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream {
-    /// Name.
+    /// Name of the stream.
     pub name: &'static str,
-    /// The subjects it stores.
+    /// Subjects that it stores.
     pub subjects: &'static [&'static str],
-    /// Messages older than this go.
+    /// JetStream deletes older messages.
     pub max_age: Duration,
-    /// Most bytes it holds.
+    /// Size limit in bytes.
     pub max_bytes: i64,
-    /// What happens when it is full.
+    /// What happens when the limit is reached.
     pub when_full: WhenFull,
 }
 
 /// What a full stream does with the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Refuse it: the sender is told.
+    /// JetStream rejects it, and the publisher gets an error.
     Refuse,
-    /// Drop the oldest.
+    /// JetStream deletes the oldest messages.
     DropOldest,
 }
 
-/// Note on the stream of commands: the store whose leaders read it.
+/// Metadata of the command stream: the store whose leaders read it.
 pub const STORE_NOTE: &str = "deployd-store";
-/// Note on the stream of commands: that store begins after this message.
+/// Metadata of the command stream: sequence number after which that store started to read.
 pub const BEGIN_NOTE: &str = "deployd-begins-after";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Commands. A full stream refuses: an accepted command is never dropped. The server sets the bytes aside on disk.
+/// Commands. A full stream rejects new ones: an accepted command is never dropped. NATS reserves the bytes on disk.
 pub const COMMANDS: Stream = Stream {
     name: subjects::COMMANDS_STREAM,
     subjects: &[subjects::COMMANDS],
@@ -45,7 +45,7 @@ pub const COMMANDS: Stream = Stream {
     when_full: WhenFull::Refuse,
 };
 
-/// Notices. Older than the retry schedule (17.6 hours) is of no use; when full the oldest go.
+/// Notices. The retry schedule ends after 17.6 hours, so older ones are useless.
 pub const NOTICES: Stream = Stream {
     name: subjects::NOTICES_STREAM,
     subjects: &[subjects::ALL_NOTICES],
@@ -54,7 +54,7 @@ pub const NOTICES: Stream = Stream {
     when_full: WhenFull::DropOldest,
 };
 
-/// Messages nobody could read or deliver, kept for a person to look at.
+/// Messages that could not be decoded or delivered, for operators to inspect.
 pub const DEAD_LETTERS: Stream = Stream {
     name: subjects::DEAD_LETTERS_STREAM,
     subjects: &[subjects::ALL_DEAD_LETTERS],
@@ -63,7 +63,7 @@ pub const DEAD_LETTERS: Stream = Stream {
     when_full: WhenFull::DropOldest,
 };
 
-/// What happened and why, for people; the oldest go first.
+/// Events, for people.
 pub const EVENTS: Stream = Stream {
     name: subjects::EVENTS_STREAM,
     subjects: &[subjects::EVENTS],

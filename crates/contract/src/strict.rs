@@ -1,7 +1,7 @@
-//! Strict documents: an unknown field is an error that names its path and the field that was probably meant.
+//! Strict requests: an unknown field is an error that names its path and the field that was probably meant.
 //!
-//! The API is strict with `strict=true` and `deployctl` always is. A plain request of the original's clients stays tolerant,
-//! because the contract requires it; only inside our own fields an unknown name is refused there too.
+//! The API is strict with `strict=true`, and `deployctl` always is. A plain request ignores unknown fields, as in the
+//! original API, except inside fields that are additions.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::rollout_fields;
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::validate::Flaw;
 
-/// The fields of the objects of a PodGroupSpec that the original has too, by path.
+/// The fields that the original API defines, by path.
 const FIELDS: [(&str, &[&str]); 9] = [
     ("", &["Name", "Namespace", "Version", "CreatedAt", "UpdatedAt", "Pod", "NumInstances", "RestartPolicy"]),
     (
@@ -65,8 +65,8 @@ const FIELDS: [(&str, &[&str]); 9] = [
     ("Pod.HealthConfig.options", &["interval", "timeout", "retries"]),
 ];
 
-/// What is wrong with the JSON of a group for a strict request: unknown fields, a missing `NumInstances`, and numbers that a
-/// plain request would clamp.
+/// Checks the JSON of a group for a strict request: unknown fields, a missing `NumInstances`, and numbers that a plain
+/// request would clamp.
 pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     unknown(document, &Place { shown: String::new(), known: String::new() }, &mut flaws);
@@ -78,7 +78,7 @@ pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Fl
     flaws
 }
 
-/// The same for the JSON of a pod that comes without a group. Fields are named from `Pod` on, as in a group.
+/// The same for the JSON of a pod without a group. Paths start with `Pod`, as in a group.
 pub fn pod_flaws(document: &Map<String, Value>, pod: &PodSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     unknown(document, &Place { shown: "Pod".to_owned(), known: "Pod".to_owned() }, &mut flaws);
@@ -86,7 +86,7 @@ pub fn pod_flaws(document: &Map<String, Value>, pod: &PodSpec) -> Vec<Flaw> {
     flaws
 }
 
-/// Whether a document says something about a field, in any case of its name.
+/// Whether a document sets a field, in any case of its name, to something else than `null`.
 pub fn names(document: &Map<String, Value>, field: &str) -> bool {
     member(document, field).is_some_and(|value| !value.is_null())
 }
@@ -95,7 +95,7 @@ fn member<'a>(document: &'a Map<String, Value>, field: &str) -> Option<&'a Value
     document.iter().find(|(name, _)| name.eq_ignore_ascii_case(field)).map(|(_, value)| value)
 }
 
-/// A place in a document: `Pod.Containers[3]`, which the tables know as `Pod.Containers[]`.
+/// A path in a document: `Pod.Containers[3]` as shown, `Pod.Containers[]` in the tables.
 struct Place {
     shown: String,
     known: String,
@@ -109,7 +109,7 @@ impl Place {
     fn element(&self, index: usize) -> Self {
         Self { shown: format!("{}[{index}]", self.shown), known: format!("{}[]", self.known) }
     }
-    /// The names that may stand here; none where users choose the names.
+    /// The field names at this path; none where users choose the names.
     fn fields(&self) -> Option<Vec<&'static str>> {
         let own = FIELDS.iter().find(|(path, _)| *path == self.known).map(|(_, names)| names.to_vec());
         match (own, self.known.as_str()) {
@@ -123,7 +123,7 @@ impl Place {
 fn unknown(document: &Map<String, Value>, place: &Place, flaws: &mut Vec<Flaw>) {
     let Some(fields) = place.fields() else { return };
     for (name, value) in document {
-        // Names are the same in any case of their letters.
+        // Field names match in any case.
         let is_same = |(other, _): &(&String, &Value)| other.eq_ignore_ascii_case(name);
         if let Some((first, _)) = document.iter().find(is_same).filter(|(first, _)| *first != name) {
             let problem = format!("is given twice: {first} is the same field");
@@ -149,7 +149,7 @@ fn unknown(document: &Map<String, Value>, place: &Place, flaws: &mut Vec<Flaw>) 
     }
 }
 
-/// What is wrong with an unknown name, and what was probably meant.
+/// The error text for an unknown name, with a suggestion.
 pub fn unknown_problem(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(meant) => format!("is not a field here; did you mean {meant}?"),
@@ -157,14 +157,14 @@ pub fn unknown_problem(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known name that `name` was probably meant to be: fewer than half of the letters differ.
+/// The known name closest to `name`, if fewer than half of the letters differ.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let close = known.iter().map(|known| (distance(&name.to_lowercase(), &known.to_lowercase()), *known));
     let (letters, meant) = close.min_by_key(|(letters, _)| *letters)?;
     (letters * 2 < name.chars().count().max(meant.chars().count())).then_some(meant)
 }
 
-/// Letters to insert, remove or replace to get from one text to the other (Levenshtein).
+/// Levenshtein distance: letters to insert, remove or replace.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,37 +1,37 @@
-//! Every NATS subject, stream and header. Nobody else writes one.
+//! Every NATS subject, stream and header. No other file contains one (`sim/tests/house.rs` checks it).
 
 use crate::name::NodeName;
 
-/// Stream of commands, in the order they take effect.
+/// Stream of commands, in the order the leader applies them. apiservers write, the leader reads.
 pub const COMMANDS_STREAM: &str = "COMMANDS";
 /// Subject of commands.
 pub const COMMANDS: &str = "deployd.command";
 
-/// Stream of notices.
+/// Stream of notices. The leader writes, notifiers read.
 pub const NOTICES_STREAM: &str = "NOTICES";
 /// All notices.
 pub const ALL_NOTICES: &str = "deployd.notice.>";
-/// Durable consumer all notifiers share.
+/// Durable consumer that all notifiers share.
 pub const NOTICES_CONSUMER: &str = "notifier";
 
-/// Stream of messages nobody could read or deliver.
+/// Stream of messages that could not be decoded or delivered.
 pub const DEAD_LETTERS_STREAM: &str = "DEAD_LETTERS";
 /// All dead letters.
 pub const ALL_DEAD_LETTERS: &str = "deployd.dead.>";
 
-/// Stream of what happened in the cluster and why.
+/// Stream of events. The leader writes, apiservers read.
 pub const EVENTS_STREAM: &str = "EVENTS";
 /// Subject of events.
 pub const EVENTS: &str = "deployd.event";
 
-/// Questions to the leader.
+/// Queries to the leader.
 pub const QUERY_LEADER: &str = "deployd.query.leader";
-/// Questions any standby may answer.
+/// Queries that any standby may answer.
 pub const QUERY_STANDBY: &str = "deployd.query.standby";
 /// Queue group of the standbys.
 pub const STANDBY_QUEUE: &str = "standby";
 
-/// Whether the store answers, told by a scheduler that it does not answer.
+/// Status of etcd, published by schedulers that cannot reach it.
 pub const STORE: &str = "deployd.store";
 
 /// Reports of all nodes.
@@ -42,7 +42,7 @@ pub const REPLY_HEADER: &str = "Deployd-Reply";
 /// Header with the lowest wire version that understands the message; absent means the first.
 pub const WIRE_HEADER: &str = "Deployd-Wire";
 
-/// Orders to one node.
+/// Orders to one node, as requests; the agent answers each.
 pub fn order(node: &NodeName) -> String {
     format!("deployd.order.{}", token(node.as_str()))
 }
@@ -50,15 +50,15 @@ pub fn order(node: &NodeName) -> String {
 pub fn report(node: &NodeName) -> String {
     format!("deployd.report.{}", token(node.as_str()))
 }
-/// Requests that a node report whole.
+/// Requests for a whole report of one node.
 pub fn resync(node: &NodeName) -> String {
     format!("deployd.resync.{}", token(node.as_str()))
 }
-/// Questions to one node.
+/// Inspect queries to one node.
 pub fn inspect(node: &NodeName) -> String {
     format!("deployd.inspect.{}", token(node.as_str()))
 }
-/// The question who speaks for a node.
+/// Question to other agents with the same node name; see [`crate::node::Presence`].
 pub fn presence(node: &NodeName) -> String {
     format!("deployd.presence.{}", token(node.as_str()))
 }
@@ -79,7 +79,7 @@ pub fn dead_letter(kind: DeadLetterKind) -> String {
     format!("deployd.dead.{kind}")
 }
 
-/// What a dead letter was meant to be.
+/// Kinds of messages that can become dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadLetterKind {
     /// A command.
@@ -92,11 +92,11 @@ pub enum DeadLetterKind {
     Notice,
     /// A stored record.
     Record,
-    /// A question, to a scheduler or to a node.
+    /// A query to a scheduler or an agent.
     Question,
 }
 
-/// One token of a subject: names may hold dots, tokens may not. `%` is in no name, so this cannot collide.
+/// One token of a subject. Names may contain dots, tokens may not; `%` is not allowed in names, so this is unambiguous.
 fn token(name: &str) -> String {
     name.replace('.', "%2e")
 }

@@ -1,23 +1,22 @@
-//! What holds the whole cluster back: the engine's switches and the constraints every placement obeys.
+//! Cluster-wide switches (read-only, maintenance, guard, scheduling on/off) and placement constraints.
 //!
-//! The switches are one record, so a leader reads them with one look; what nodes must know of them travels in every
-//! order as [`Switches`].
+//! The scheduler stores the switches in one record. Agents receive their part of it, [`Switches`], in every order.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The engine's switches: `/deployd/state/intent/engine`.
+/// The switches, as users set them: `/deployd/state/intent/engine`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EngineRecord {
-    /// Plans are made; otherwise accepted commands are kept and wait.
+    /// Scheduling is on (default). While it is off, the leader accepts commands but does not reconcile groups.
     pub running: bool,
-    /// The guard works: missing instances are made anew.
+    /// The guard is on (default): missing instances are recreated.
     pub guarding: bool,
-    /// Nothing but the engine's configuration may be changed.
+    /// The leader refuses every change but [`crate::command::Verb::Configure`].
     pub readonly: bool,
-    /// As `readonly`, and nothing that ended is started again by itself.
+    /// Like `readonly`, and agents do not restart instances that exited.
     pub maintenance: bool,
 }
 
@@ -28,53 +27,54 @@ impl Default for EngineRecord {
 }
 
 impl EngineRecord {
-    /// Changes are refused.
+    /// Whether the leader refuses changes by users.
     pub fn refuses_changes(self) -> bool {
         self.readonly || self.maintenance
     }
-    /// What nodes must know.
+    /// The switches that agents must know.
     pub fn switches(self) -> Switches {
         Switches { hold_restarts: self.maintenance, hold_missing: !self.guarding, paused: !self.running }
     }
 }
 
-/// What an agent leaves undone until it is told otherwise.
+/// The switches as an order carries them: what an agent must not do on its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Switches {
-    /// An instance that ended is not started again, whatever its policy. Dependency pods are.
+    /// Do not restart instances that exited, whatever their restart policy. Dependency pods are restarted.
     pub hold_restarts: bool,
-    /// An instance that vanished is not made again, not even by an agent that is alone. Dependency pods are.
+    /// Do not recreate missing instances, not even while the agent has no contact to the scheduler. Dependency pods are
+    /// recreated.
     pub hold_missing: bool,
-    /// The engine is stopped: nothing that ended or vanished comes back by itself.
+    /// Scheduling is off: neither restart nor recreate anything.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
 
 impl Switches {
-    /// Nothing is held.
+    /// True when nothing is suspended.
     pub fn are_off(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A condition on every placement; one per type. Also the body of `GET /api/constraints`.
+/// A constraint on every placement; one per type. Also a row of `GET /api/constraints`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Constraint {
-    /// `node`, or the label of a node that is compared.
+    /// What is compared: `node` for the node's name, otherwise the key of a node label.
     #[serde(rename = "Type")]
     pub kind: String,
-    /// It must match; otherwise it must not.
+    /// True: the value must match. False: it must not match.
     pub equal: bool,
-    /// A text, a glob, or a regular expression between slashes.
+    /// A literal text, a glob, or a regular expression between slashes.
     pub value: String,
-    /// It is kept if possible, and dropped when no node would be left.
+    /// A preference: placement ignores it when no node would be left.
     pub soft: bool,
 }
 
 impl Constraint {
-    /// The placement expression it stands for.
+    /// The placement expression, for example `constraint:node!=~a`.
     pub fn expression(&self) -> String {
         let operator = if self.equal { "==" } else { "!=" };
         let wish = if self.soft { "~" } else { "" };
@@ -82,10 +82,10 @@ impl Constraint {
     }
 }
 
-/// All constraints, by type: `/deployd/state/intent/constraints`.
+/// All constraints: `/deployd/state/intent/constraints`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConstraintsRecord {
-    /// The constraints.
+    /// The constraints by their type.
     pub constraints: BTreeMap<String, Constraint>,
 }
 

@@ -1,7 +1,7 @@
-//! Points in time, as whole milliseconds since 1970 in UTC.
+//! Points in time, as milliseconds since 1970 in UTC.
 //!
-//! Internal messages carry the number; bodies of the HTTP API carry RFC 3339 text, where "never" is
-//! deployd's zero time `0001-01-01T00:00:00Z`. Nobody here asks what time it is.
+//! Internal messages carry the number. Bodies of the HTTP API carry RFC 3339 text, where "never" is the original API's
+//! zero time `0001-01-01T00:00:00Z`. Nothing in this crate reads a clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The zero time of the API: before anything that ever happened.
+    /// "Never": the zero time of the original API, before any other time.
     pub const NEVER: Self = Self(-62_135_596_800_000);
 
     /// From milliseconds since 1970.
@@ -30,17 +30,17 @@ impl Timestamp {
     pub fn happened(self) -> bool {
         self != Self::NEVER
     }
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Time since `earlier`; zero when this is before it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
-    /// Reads RFC 3339 text.
+    /// Parses RFC 3339 text.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         text.parse::<jiff::Timestamp>().map(|t| Self(t.as_millisecond())).map_err(|_| Malformed(text.to_owned()))
     }
 }
 
-/// A text that is no RFC 3339 time.
+/// A text that is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an RFC 3339 time")]
 pub struct Malformed(String);
@@ -76,7 +76,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// `#[serde(with = "time::rfc3339")]`: the API's form.
+/// The API's form, for `#[serde(with = "time::rfc3339")]`.
 pub mod rfc3339 {
     use serde::{Deserializer, Serializer, de};
 
@@ -84,7 +84,7 @@ pub mod rfc3339 {
 
     /// Writes RFC 3339.
     pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-        // Most times of a spec have never been.
+        // Fast path: most times of a spec are "never".
         if time.happened() { serializer.collect_str(time) } else { serializer.serialize_str(NEVER) }
     }
     /// Reads RFC 3339.

@@ -1,4 +1,4 @@
-//! Checks a spec before anything is stored: every flaw at once, each with the field and what to do.
+//! Validates a spec before it is stored. Reports every flaw, each with the field and the remedy.
 
 mod release;
 mod topology;
@@ -18,25 +18,25 @@ use crate::time::Timestamp;
 pub use release::{LONGEST_WAIT, MOST_CONDUCTED, MOST_GATES, MOST_REVISIONS};
 pub use topology::MOST_UNITS;
 
-/// Most instances of one group: a group's placement is one etcd value.
+/// Limit of instances per group.
 pub const MOST_INSTANCES: i64 = 5_000;
-/// Most containers of one pod.
+/// Limit of containers per pod.
 pub const MOST_CONTAINERS: usize = 16;
-/// Most volumes of one container.
+/// Limit of volumes per container.
 pub const MOST_VOLUMES: usize = 32;
-/// Most environment entries of one container.
+/// Limit of environment entries per container.
 pub const MOST_ENV: usize = 256;
-/// Longest reason given for a change, in bytes; it is kept with the revision it led to.
+/// Limit of a user's reason for a change, in bytes; it is stored with the revision.
 pub const LONGEST_CAUSE: usize = 1024;
-/// Largest body the API reads; specs travel on the bus and into etcd whole.
+/// Limit of request bodies, in bytes; specs are sent over NATS and stored in etcd as a whole.
 pub const LARGEST_BODY: usize = 256 * 1024;
 
 /// One thing wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flaw {
-    /// Path of the field, such as `Pod.Containers[0].Image`.
+    /// Path of the field, for example `Pod.Containers[0].Image`.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// The problem and the remedy.
     pub problem: String,
 }
 
@@ -63,7 +63,7 @@ impl Flaws {
             self.add(field, error.to_string());
         }
     }
-    /// A number that a plain request is refused for.
+    /// Adds a flaw if a plain request with this number is refused.
     fn range(&mut self, field: impl Into<String>, number: i64, range: Range) {
         if range.refuses(number) {
             self.add(field, range.problem(number));
@@ -75,7 +75,7 @@ impl Flaws {
 }
 
 impl PodGroupSpec {
-    /// Checks everything the API promises about a stored group.
+    /// Validates a group.
     pub fn validate(&self) -> Result<(), Vec<Flaw>> {
         let mut flaws = Flaws::default();
         flaws.name("Name", &self.name);
@@ -100,12 +100,12 @@ impl PodGroupSpec {
         flaws.done()
     }
 
-    /// Most instances it may have, with the strategy it names.
+    /// Limit of instances with its strategy.
     pub fn most_instances(&self) -> i64 {
         if self.has_strategy() { MOST_CONDUCTED } else { MOST_INSTANCES }
     }
 
-    /// The spec as stored for a new group: our versions and times, an annotation that is JSON.
+    /// The spec as stored for a new group: deployd sets versions and times, and an empty annotation becomes `{}`.
     #[must_use]
     pub fn for_creation(mut self, now: Timestamp) -> Self {
         self.version = 0;
@@ -122,7 +122,7 @@ impl PodGroupSpec {
 }
 
 impl PodSpec {
-    /// Checks a pod spec that comes without a group: a patch, or a dependency pod. Fields are named from `Pod` on, as in a group.
+    /// Validates a pod spec without a group: a patch, or a dependency pod. Paths start with `Pod`, as in a group.
     pub fn validate(&self) -> Result<(), Vec<Flaw>> {
         let mut flaws = Flaws::default();
         check_pod(self, "Pod", &mut flaws);
@@ -168,7 +168,7 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
     }
     flaws.range(format!("{at}.CpuLimit"), container.cpu_limit, ranges::CPU_LIMIT);
     flaws.range(format!("{at}.MemoryLimit"), container.memory_limit, ranges::MEMORY_LIMIT);
-    // Docker's own floor; a smaller limit would be accepted here and fail on every node.
+    // Docker's minimum; a smaller limit would fail on every node.
     if (1..6 * 1024 * 1024).contains(&container.memory_limit) {
         flaws.add(
             format!("{at}.MemoryLimit"),
@@ -203,7 +203,7 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
     }
 }
 
-/// A path inside the container that also names a directory below the volume root.
+/// A path inside the container; it also becomes a directory below the volume root.
 fn check_path(path: &str, field: String, flaws: &mut Flaws) {
     let leaves = path.split('/').any(|part| part == "..");
     if !path.starts_with('/') || path.trim_matches('/').is_empty() || leaves || path.contains([':', ',', '\0']) {

@@ -1,26 +1,26 @@
-//! Which version of the wire a reader must speak to understand a message.
+//! The wire version that a reader needs to understand a message.
 //!
-//! A message carries the lowest version that understands it, not the version of its sender: so a process that is one version
-//! behind takes everything it knows from a newer one, and refuses only what it would misread. docs/wire.md says which changes
-//! raise the version and what every kind of message does in between.
+//! A message carries the lowest version that understands it, not the version of its sender. A process that is one
+//! version behind therefore accepts everything it knows from a newer one and refuses only what it would misread.
+//! docs/wire.md describes which changes raise the version, and the handling of each kind of message.
 
 use crate::command::{Removal, Verb};
 
-/// The newest version this build reads and writes.
+/// The newest version that this build reads and writes.
 pub const WIRE_VERSION: u32 = 2;
 
-/// The first version; what says nothing speaks it.
+/// The first version; a message without a version has it.
 pub const FIRST: u32 = 1;
 
 impl Verb {
-    /// The lowest version of the wire whose readers do what this asks for.
+    /// The lowest wire version whose readers handle this verb correctly.
     pub fn wire(&self) -> u32 {
         match self {
-            // A reader from before the choice would not see the word, and remove containers that were to stay.
+            // An older reader would ignore the field and remove containers that must stay.
             Self::RemoveGroup { removal: Removal::Background | Removal::Orphan, .. } => 2,
-            // One from before would call it unreadable, and not say that it is too old for it.
+            // An older reader would report it as malformed instead of naming the version.
             Self::Restore { .. } => 2,
-            // Words a reader of the first version does not know.
+            // Unknown to readers of version 1.
             Self::Node { .. } => 2,
             Self::RemoveGroup { removal: Removal::Foreground, .. }
             | Self::CreateGroup { .. }
@@ -47,9 +47,9 @@ impl Verb {
     }
 }
 
-/// Why a message that needs version `needed` is not taken by the process called `reader`; none when it can be.
+/// The error for a message that needs version `needed`, read by a process called `reader`; none when it is supported.
 ///
-/// Asked before the message is read: what a newer version means by a word we know may not be what we would do.
+/// Check it before decoding: a newer version may give a known word another meaning.
 pub fn refusal(needed: u32, reader: &str) -> Option<String> {
     (needed > WIRE_VERSION).then(|| {
         format!(

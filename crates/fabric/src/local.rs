@@ -9,6 +9,7 @@ mod server;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use etcd::{Etcd, EtcdServer, etcd_arguments};
 pub use nats::{Nats, NatsServer, Syncing, nats_config};
@@ -40,9 +41,15 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// A port of 127.0.0.1 that was free a moment ago; 0 when there is none.
+/// A port of 127.0.0.1 that was free a moment ago; 0 when there is none. It lies below the range from which the kernel picks
+/// ports of outgoing connections (32768 to 60999): none of those can take it before the server that it is for does.
 pub fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map_or(0, |bound| bound.port())
+    const FIRST: u32 = 24_000;
+    const COUNT: u32 = 8_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Processes that look at the same time begin at different places.
+    let begin = std::process::id().wrapping_mul(61);
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let candidates = (0..COUNT).map(|_| FIRST + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT);
+    candidates.filter_map(|port| u16::try_from(port).ok()).find(is_free).unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! Times the planning of a large group that names a strategy: at rest, and with a release waiting for one instance.
 //!
-//! `cargo run -p planner --example conducting`
+//! `cargo run -p planner --example controller`
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,44 +18,44 @@ use contract::state::RunState;
 use contract::time::Timestamp;
 use planner::group::{GroupFacts, GroupPlan, Patience, Revision, plan_group};
 use planner::placement::{Candidate, Need, Tenants};
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 const INSTANCES: usize = 1_000;
 const NODES: usize = 50;
 const PLANS: u32 = 20;
 
-struct Nobody;
+struct NoTenants;
 
-impl Tenants for Nobody {
+impl Tenants for NoTenants {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
 /// A group, the nodes it runs on and how far its release is.
-struct World {
+struct SampleGroup {
     record: GroupRecord,
     slots: Vec<Slot>,
     hosts: BTreeMap<NodeName, Candidate>,
-    release: Option<Release>,
+    release: Option<RolloutState>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut world = World::new()?;
+    let mut sample = SampleGroup::new()?;
     for _ in 0..4 {
-        let plan = world.plan();
-        (world.slots, world.release) = (plan.slots, plan.release.or(world.release));
-        world.record = plan.record.unwrap_or(world.record);
+        let plan = sample.plan();
+        (sample.slots, sample.release) = (plan.slots, plan.release.or(sample.release));
+        sample.record = plan.record.unwrap_or(sample.record);
     }
-    println!("{INSTANCES} instances at rest: {:.2?} a plan", world.time());
-    world.record.former.insert(0, world.record.spec.pod.clone());
-    (world.record.spec.version, world.record.spec.pod.version) = (1, 1);
-    world.record.spec.pod.containers[0].image = "demo:2".to_owned();
-    let plan = world.plan();
-    (world.slots, world.release) = (plan.slots, plan.release);
-    println!("{INSTANCES} instances in a release: {:.2?} a plan", world.time());
+    println!("{INSTANCES} instances at rest: {:.2?} a plan", sample.time());
+    sample.record.former.insert(0, sample.record.spec.pod.clone());
+    (sample.record.spec.version, sample.record.spec.pod.version) = (1, 1);
+    sample.record.spec.pod.containers[0].image = "demo:2".to_owned();
+    let plan = sample.plan();
+    (sample.slots, sample.release) = (plan.slots, plan.release);
+    println!("{INSTANCES} instances in a release: {:.2?} a plan", sample.time());
     Ok(())
 }
 
-impl World {
+impl SampleGroup {
     fn new() -> Result<Self, Box<dyn Error>> {
         let container =
             ContainerSpec { image: "demo:1".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
@@ -132,7 +132,7 @@ impl World {
             constraints: &[],
             hosts: &self.hosts,
             standings: None,
-            tenants: &Nobody,
+            tenants: &NoTenants,
         };
         plan_group(&facts, Timestamp::from_millis(1_000_000))
     }

@@ -1,6 +1,6 @@
 //! Delivery as receivers see it: a real notifier on a real nats-server, posting to real HTTP servers.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod receiver;
 mod world;
@@ -13,7 +13,7 @@ use receiver::{Manner, Receiver};
 use world::{World, eventually, notice};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_notice_is_posted_as_receivers_know_it() {
+async fn a_notice_is_posted_in_the_format_of_the_original() {
     let world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;
     let notifier = world.notifier(&[]).await;
@@ -29,11 +29,11 @@ async fn a_notice_is_posted_as_receivers_know_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_and_a_hanging_callback_delay_nobody_else() {
+async fn dead_and_hanging_callbacks_do_not_delay_others() {
     let world = World::start().await;
     let (hanging, good) = (Receiver::start(Manner::Hangs).await, Receiver::start(Manner::Takes).await);
     let dead = format!("http://127.0.0.1:{}/", fabric::local::free_port());
-    // More for the hanging one than its lane has places.
+    // More notices for the hanging callback than its queue holds.
     for n in 0..150 {
         world.publish(&notice(&hanging.url(), n)).await;
         world.publish(&notice(&dead, n)).await;
@@ -46,12 +46,12 @@ async fn a_dead_and_a_hanging_callback_delay_nobody_else() {
     }
     good.wait_for(20).await;
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
-    assert_eq!(hanging.posted().len(), 1, "its lane works on one at a time");
+    assert_eq!(hanging.posted().len(), 1, "a queue posts one notice at a time");
     notifier.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_callback_is_tried_by_the_schedule_and_then_given_up() {
+async fn a_failing_callback_is_retried_by_the_schedule_until_the_notice_is_a_dead_letter() {
     let world = World::start().await;
     let receiver = Receiver::start(Manner::Refuses).await;
     let notifier = world.notifier(&["--retry-delays", "100ms,300ms,500ms"]).await;
@@ -73,7 +73,7 @@ async fn a_failing_callback_is_tried_by_the_schedule_and_then_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_can_never_be_delivered_is_given_up_at_once() {
+async fn a_notice_that_can_never_be_delivered_becomes_a_dead_letter_immediately() {
     let world = World::start().await;
     let notifier = world.notifier(&[]).await;
     world.publish(&notice("file:///etc/passwd", 1)).await;
@@ -101,7 +101,7 @@ async fn a_restart_of_the_notifier_loses_nothing() {
     let world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;
     let refusing = Receiver::start(Manner::Refuses).await;
-    // Far beyond the test: what the first had fetched and not posted is put back, and not left to be missed.
+    // ack-wait outlasts the test: the first notifier must return what it fetched and did not post.
     let settings = ["--ack-wait", "5m", "--retry-delays", "500ms,500ms,500ms,500ms,500ms,500ms"];
     let first = world.notifier(&settings).await;
     for n in 0..50 {
@@ -139,7 +139,7 @@ async fn a_notice_whose_notifier_died_is_taken_by_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn notices_wait_out_a_restart_of_the_bus() {
+async fn notices_survive_a_restart_of_the_bus() {
     let mut world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;
     let notifier = world.notifier(&[]).await;
@@ -151,7 +151,7 @@ async fn notices_wait_out_a_restart_of_the_bus() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bus_that_lost_its_data_is_put_in_order_and_served_again() {
+async fn the_notifier_recreates_the_streams_of_a_bus_that_lost_its_data() {
     let mut world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;
     let notifier = world.notifier(&[]).await;
@@ -198,7 +198,6 @@ async fn a_callback_that_was_registered_a_moment_ago_gets_its_notice() {
     notifier.stop().await;
 }
 
-/// Reads dead letters as a person would.
 async fn read_dead_letter(world: &World, number: u64) -> DeadLetter {
     let mut reader = world.bus.read_stream(subjects::DEAD_LETTERS_STREAM, number - 1).await.unwrap();
     let stored = tokio::time::timeout(Duration::from_secs(15), reader.next()).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A scheduler core between a store and agents that do at once what they are told, for the tests beside this file.
+//! A scheduler core with an in-memory store and agents that apply every order immediately.
 
 mod commands;
 mod dependencies;
@@ -57,7 +57,7 @@ use contract::time::Timestamp;
 use super::Core;
 use super::io::{Commit, CommitResult, Delivery, Effect, Input, Mirror, Settings, Write};
 
-/// An agent that obeys at once and whose engine never fails.
+/// An agent that applies orders immediately and whose engine never fails.
 #[derive(Debug, Clone)]
 struct Agent {
     order: Order,
@@ -65,31 +65,28 @@ struct Agent {
     sequence: u64,
     memory: u64,
     cpu_millis: u64,
-    /// States that differ from what was asked for.
+    /// States of pods that differ from the ordered target.
     states: BTreeMap<String, RunState>,
-    /// Pods it cannot get rid of.
-    clinging: BTreeSet<PodId>,
-    /// Facts it tells of a pod instead of the usual ones.
+    /// Pods that keep running although the order does not contain them.
+    stuck_pods: BTreeSet<PodId>,
+    /// Facts that it reports of a pod instead of the default ones.
     facts: BTreeMap<String, PodFacts>,
     engine: EngineState,
-    /// Containers it tells of, by pod.
     containers: BTreeMap<String, Vec<ContainerFacts>>,
-    /// The zone its label names.
     zone: String,
-    /// Who it says it is.
     identity: String,
-    /// What becomes of images it is asked to fetch; none when it cannot be asked.
-    fetches: Option<FetchState>,
+    /// The state of images that orders ask it to fetch; `None` for an agent that cannot fetch ahead.
+    fetch_state: Option<FetchState>,
 }
 
-/// A core and its world.
+/// A core, its store, its agents and everything that it has sent.
 struct Rig {
     core: Core,
     now: i64,
     store: BTreeMap<String, Vec<u8>>,
     agents: BTreeMap<NodeName, Agent>,
-    /// Nodes nothing reaches and nobody hears.
-    cut: BTreeSet<NodeName>,
+    /// Nodes that receive no order and send no report.
+    unreachable: BTreeSet<NodeName>,
     sequence: u64,
     term: u64,
     commits: Vec<Commit>,
@@ -98,10 +95,10 @@ struct Rig {
     replies: BTreeMap<String, Reply>,
     notices: Vec<NoticeBody>,
     events: Vec<Event>,
-    asked: Vec<NodeName>,
-    buried: Vec<String>,
+    resync_requests: Vec<NodeName>,
+    dead_letters: Vec<String>,
     stepped_down: Option<String>,
-    /// So many of the next commits find the store without space.
+    /// How many of the next commits the store refuses because it is full.
     full_commits: u32,
 }
 
@@ -150,7 +147,7 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
         now: 1_000_000,
         store: BTreeMap::new(),
         agents: BTreeMap::new(),
-        cut: BTreeSet::new(),
+        unreachable: BTreeSet::new(),
         sequence: 0,
         term: 0,
         commits: Vec::new(),
@@ -159,8 +156,8 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
         replies: BTreeMap::new(),
         notices: Vec::new(),
         events: Vec::new(),
-        asked: Vec::new(),
-        buried: Vec::new(),
+        resync_requests: Vec::new(),
+        dead_letters: Vec::new(),
         stepped_down: None,
         full_commits: 0,
     };
@@ -178,8 +175,8 @@ impl Agent {
     fn new() -> Self {
         let (memory, cpu_millis) = (1024 << 20, 16_000);
         let (states, facts, containers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (order, engine, clinging) = (Order::default(), EngineState::Up, BTreeSet::new());
-        let (incarnation, sequence, zone, fetches, identity) = (1, 1, String::new(), None, String::new());
+        let (order, engine, stuck_pods) = (Order::default(), EngineState::Up, BTreeSet::new());
+        let (incarnation, sequence, zone, fetch_state, identity) = (1, 1, String::new(), None, String::new());
         Self {
             order,
             incarnation,
@@ -187,13 +184,13 @@ impl Agent {
             memory,
             cpu_millis,
             states,
-            clinging,
+            stuck_pods,
             facts,
             engine,
             containers,
             zone,
             identity,
-            fetches,
+            fetch_state,
         }
     }
     fn stamp(&self, name: &NodeName) -> Stamp {
@@ -212,31 +209,32 @@ impl Agent {
             labels: BTreeMap::from(
                 [("group", "default"), ("zone", &self.zone)].map(|(key, value)| (key.to_owned(), value.to_owned())),
             ),
-            fetches_ahead: self.fetches.is_some(),
+            fetches_ahead: self.fetch_state.is_some(),
             ..Default::default()
         };
         let (applied, order_digest) = (self.order.fence, self.order.digest());
         let (stamp, engine, progress) = (self.stamp(name), self.engine, self.order.progress.clone());
         let head = ReportHead { stamp, applied, order_digest, engine, facts, progress };
-        let facts =
-            |pod: &PodId, does| self.facts.get(&pod.to_string()).cloned().unwrap_or_else(|| self.usual(pod, does));
+        let facts = |pod: &PodId, does| {
+            self.facts.get(&pod.to_string()).cloned().unwrap_or_else(|| self.default_facts(pod, does))
+        };
         let ordered = self.order.pods.iter().map(|(pod, does)| (pod.clone(), facts(pod, does)));
-        let surplus = self.clinging.iter().filter(|pod| !self.order.pods.contains_key(*pod));
+        let surplus = self.stuck_pods.iter().filter(|pod| !self.order.pods.contains_key(*pod));
         let leaving = PodFacts { state: RunState::Success, leaving: true, ..Default::default() };
         let pods = ordered.chain(surplus.map(|pod| (pod.clone(), leaving.clone()))).collect();
         Report { head, pods }
     }
-    fn usual(&self, pod: &PodId, assignment: &Assignment) -> PodFacts {
-        let asked = match assignment.target {
+    fn default_facts(&self, pod: &PodId, assignment: &Assignment) -> PodFacts {
+        let target = match assignment.target {
             TargetState::Run => RunState::Success,
             TargetState::Stop => RunState::Exit,
         };
         PodFacts {
-            state: self.states.get(&pod.to_string()).copied().unwrap_or(asked),
+            state: self.states.get(&pod.to_string()).copied().unwrap_or(target),
             containers: self.containers.get(&pod.to_string()).cloned().unwrap_or_default(),
             starts_done: assignment.starts_requested,
             restarts_done: assignment.restarts_requested,
-            fetched: assignment.fetch.as_ref().zip(self.fetches).map(|(fetch, state)| Fetched {
+            fetched: assignment.fetch.as_ref().zip(self.fetch_state).map(|(fetch, state)| Fetched {
                 version: fetch.version,
                 state,
                 error: String::new(),
@@ -244,7 +242,7 @@ impl Agent {
             ..Default::default()
         }
     }
-    fn obey(&mut self, message: &OrderMessage) -> OrderReply {
+    fn apply(&mut self, message: &OrderMessage) -> OrderReply {
         let next = match message {
             OrderMessage::Whole(order) => Some(order.clone()),
             OrderMessage::Delta(delta) => self.order.changed_by(self.order.digest(), delta),
@@ -271,12 +269,12 @@ impl Rig {
     fn time(&self) -> Timestamp {
         Timestamp::from_millis(self.now)
     }
-    /// Gives one input and performs nothing.
+    /// Passes one input to the core and performs no effect.
     fn input(&mut self, input: Input) -> Vec<Effect> {
         let now = self.time();
         self.core.on(input, now)
     }
-    /// Gives one input and performs every effect, and what follows, until it is quiet.
+    /// Passes one input to the core and performs all effects, and the effects of their results.
     fn run(&mut self, input: Input) {
         let effects = self.input(input);
         self.perform(effects);
@@ -298,19 +296,19 @@ impl Rig {
             Effect::Commit(commit) => return Some(self.store(commit)),
             Effect::SendOrder { node, message } => return Some(self.send(node, message)),
             Effect::AskWhole { node } => {
-                self.asked.push(node.clone());
-                let agent = self.agents.get(&node).filter(|_| !self.cut.contains(&node))?;
+                self.resync_requests.push(node.clone());
+                let agent = self.agents.get(&node).filter(|_| !self.unreachable.contains(&node))?;
                 return Some(Input::Report(ReportMessage::Whole(agent.whole(&node))));
             }
             Effect::Resolve { inbox, outcome } => drop(self.outcomes.insert(inbox, outcome)),
             Effect::Answer { inbox, reply } => drop(self.replies.insert(inbox, *reply)),
             Effect::Plan { inbox, stale, dry_run } => {
-                let answer = dry_run.answer(&|| false).expect("it is waited for");
+                let answer = dry_run.answer(&|| false).expect("a plan");
                 self.replies.insert(inbox, Reply::new(stale, answer));
             }
             Effect::Notify { body, .. } => self.notices.push(body),
             Effect::Record(event) => self.events.push(event),
-            Effect::Bury(letter) => self.buried.push(letter.subject),
+            Effect::Bury(letter) => self.dead_letters.push(letter.subject),
             Effect::StepDown { reason } => self.stepped_down = Some(reason),
         }
         None
@@ -344,19 +342,19 @@ impl Rig {
 
     fn send(&mut self, node: NodeName, message: OrderMessage) -> Input {
         let fence = message.fence();
-        let reachable = !self.cut.contains(&node);
-        let reply = self.agents.get_mut(&node).filter(|_| reachable).map(|agent| agent.obey(&message));
+        let reachable = !self.unreachable.contains(&node);
+        let reply = self.agents.get_mut(&node).filter(|_| reachable).map(|agent| agent.apply(&message));
         self.orders.push((node.clone(), message));
         Input::OrderReplied { node, fence, reply }
     }
 
-    /// Another term begins with everything stored.
+    /// Starts a new term with the stored state.
     fn elect(&mut self) {
         self.term += 1;
         let stored = self.store.clone().into_iter().collect();
         self.run(Input::Elected { term: Term(self.term), stored });
     }
-    /// The command, not yet given to the core.
+    /// The next command of the stream, not yet passed to the core.
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
         self.sequence += 1;
         let (named, digest) = (id.parse().expect("an id"), Some(Digest::of(&verb)));
@@ -364,16 +362,16 @@ impl Rig {
         let (stream, sequence, reply) = ("s1".to_owned(), self.sequence, Some(id.to_owned()));
         Delivery { stream, sequence, stored_at: None, reply, command: Ok(command) }
     }
-    /// Gives a command and performs everything; the outcome's verdict as text.
+    /// Runs a command and performs all effects. Returns the outcome as text.
     fn command(&mut self, id: &str, verb: Verb) -> String {
         let delivery = self.delivery(id, verb);
         self.run(Input::Command(delivery));
         self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.verdict))
     }
-    /// The node reports everything it has.
+    /// Sends a whole report of a node, unless it is unreachable.
     fn report(&mut self, name: &str) {
         let name = node(name);
-        if self.cut.contains(&name) {
+        if self.unreachable.contains(&name) {
             return;
         }
         let agent = self.agents.get_mut(&name).expect("an agent");
@@ -392,15 +390,14 @@ impl Rig {
         let digest = agent.whole(&name).digest();
         Input::Report(ReportMessage::Heartbeat(Heartbeat { stamp: agent.stamp(&name), digest }))
     }
-    /// Time passes second by second, every node that is not cut reporting each second.
-    fn pass(&mut self, seconds: i64) {
+    /// Advances the time second by second; every reachable node reports each second.
+    fn advance(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.now += 1_000;
             self.run(Input::Tick);
             self.report_all();
         }
     }
-    /// What the core says about a group.
     fn group(&mut self, name: &str) -> Option<GroupView> {
         self.run(Input::Query { query: Query::Group { name: group(name), refresh: false }, reply: "query".to_owned() });
         match self.replies.remove("query").expect("an answer").answer {
@@ -408,18 +405,18 @@ impl Rig {
             other => panic!("not a group: {other:?}"),
         }
     }
-    /// Where the instances of a group are stored to be, with their drift.
+    /// The stored node and drift number of each instance.
     fn places(&self, name: &str) -> Vec<(String, u32)> {
         let place = |slot: &contract::record::Slot| {
             (slot.node.as_ref().map_or_else(|| "nowhere".to_owned(), NodeName::to_string), slot.drift)
         };
         self.slots(name).iter().map(place).collect()
     }
-    /// The pods an agent was told to run.
+    /// The pods in the order of a node.
     fn pods(&self, name: &str) -> Vec<String> {
         self.agents[&node(name)].order.pods.keys().map(ToString::to_string).collect()
     }
-    /// The keys written, without the count of commits, which every commit writes.
+    /// The keys written since [`Rig::clear`], except the progress, which every commit writes.
     fn written(&self) -> BTreeSet<String> {
         let writes = self.commits.iter().flat_map(|commit| &commit.writes);
         writes
@@ -429,17 +426,16 @@ impl Rig {
             .filter(|key| key != keys::PROGRESS)
             .collect()
     }
-    /// Forgets what was recorded so far.
+    /// Forgets the recorded commits, orders, notices, events and resync requests.
     fn clear(&mut self) {
         self.commits.clear();
         self.orders.clear();
         self.notices.clear();
         self.events.clear();
-        self.asked.clear();
+        self.resync_requests.clear();
     }
 }
 
-/// The effects that do more than explain.
 fn without_events(mut effects: Vec<Effect>) -> Vec<Effect> {
     effects.retain(|effect| !matches!(effect, Effect::Record(_)));
     effects

@@ -1,6 +1,6 @@
-//! The answer lane: outcomes, replies to questions and requests for whole reports, over core NATS.
+//! Sends outcomes, replies to queries and requests for whole reports over core NATS.
 //!
-//! Nothing here is kept: whoever waits for a lost answer asks again.
+//! Core NATS stores nothing: a client whose answer was lost asks again.
 
 use contract::command::Outcome;
 use contract::name::NodeName;
@@ -10,14 +10,13 @@ use fabric::nats::Bus;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
-use super::post::Full;
+use super::publish::QueueFull;
 
-/// Answers that wait. When full an answer is dropped and counted; its asker runs into its deadline.
+/// Answers that wait. When full, the next answer is dropped and counted; the client runs into its deadline.
 const QUEUE: usize = 4096;
 
-/// The loop's end of the lane.
 #[derive(Clone)]
-pub(super) struct Lane {
+pub(super) struct AnswerQueue {
     sender: mpsc::Sender<Answer>,
 }
 
@@ -27,26 +26,26 @@ enum Answer {
     Whole(String),
 }
 
-pub(super) fn start(bus: Bus) -> (Lane, Scoped) {
+pub(super) fn start(bus: Bus) -> (AnswerQueue, Scoped) {
     let (sender, answers) = mpsc::channel(QUEUE);
-    (Lane { sender }, spawn_scoped("answers", run(bus, answers)))
+    (AnswerQueue { sender }, spawn_scoped("answers", run(bus, answers)))
 }
 
-impl Lane {
-    pub(super) fn resolve(&self, inbox: String, outcome: Outcome) -> Result<(), Full> {
-        self.hand_over(Answer::Outcome(inbox, outcome))
+impl AnswerQueue {
+    pub(super) fn resolve(&self, inbox: String, outcome: Outcome) -> Result<(), QueueFull> {
+        self.try_send(Answer::Outcome(inbox, outcome))
     }
 
-    pub(super) fn answer(&self, inbox: String, reply: Box<Reply>) -> Result<(), Full> {
-        self.hand_over(Answer::Reply(inbox, reply))
+    pub(super) fn answer(&self, inbox: String, reply: Box<Reply>) -> Result<(), QueueFull> {
+        self.try_send(Answer::Reply(inbox, reply))
     }
 
-    pub(super) fn ask_whole(&self, node: &NodeName) -> Result<(), Full> {
-        self.hand_over(Answer::Whole(subjects::resync(node)))
+    pub(super) fn ask_whole(&self, node: &NodeName) -> Result<(), QueueFull> {
+        self.try_send(Answer::Whole(subjects::resync(node)))
     }
 
-    fn hand_over(&self, answer: Answer) -> Result<(), Full> {
-        self.sender.try_send(answer).map_err(|_| Full)
+    fn try_send(&self, answer: Answer) -> Result<(), QueueFull> {
+        self.sender.try_send(answer).map_err(|_| QueueFull)
     }
 }
 
@@ -58,7 +57,7 @@ async fn run(bus: Bus, mut answers: mpsc::Receiver<Answer>) {
             Answer::Whole(subject) => bus.publish(subject, &()).await,
         };
         if let Err(error) = sent {
-            tracing::warn!(%error, "an answer was not sent");
+            tracing::warn!(%error, "cannot send an answer");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The backup lane: pages of everything stored, read from the store itself and not from memory.
+//! Answers requests for pages of a backup. They are read from etcd, not from memory.
 //!
-//! All pages of a backup are read at one revision, so that it is what was stored at one moment, however long it takes and
-//! whoever leads meanwhile. Leader and standbys give the same answer.
+//! All pages of a backup are read at one etcd revision, so the backup is a consistent snapshot, also when it takes long and the
+//! leader changes. Leader and standbys give the same answer.
 
 use contract::backup::{Entry, Page};
 use contract::keys;
@@ -12,64 +12,64 @@ use fabric::nats::Bus;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
-use super::ears::Asked;
-use super::post::Full;
+use super::publish::QueueFull;
+use super::subscriptions::QueryRequest;
 
-/// Pages that wait. When full a question is dropped and counted; its asker asks again.
+/// Requests that wait. When full, the next one is dropped and counted; the client repeats it.
 const QUEUE: usize = 64;
-/// Keys read at once: values may have 1.5 MiB, and all of them are in memory for a moment.
-const MOST_KEYS: i64 = 64;
-/// Bytes of a page, but for one value that has more.
-const MOST_BYTES: usize = 512 * 1024;
+/// Keys of one read. A value may have 1.5 MiB, and all values of a read are in memory.
+const MAX_KEYS: i64 = 64;
+/// Bytes of a page. A page has more only when a single value does.
+const MAX_BYTES: usize = 512 * 1024;
 
-/// Which page is asked for, and where it goes.
-pub(super) struct Wanted {
+pub(super) struct PageRequest {
     revision: Option<i64>,
     after: Option<String>,
     reply: String,
 }
 
-/// The loop's end of the lane.
-pub(super) struct Lane {
-    sender: mpsc::Sender<Wanted>,
+pub(super) struct BackupQueue {
+    sender: mpsc::Sender<PageRequest>,
 }
 
-/// The page that is asked for; or the question, when it is about something else.
-pub(super) fn pages(asked: Asked) -> Result<Wanted, Asked> {
-    match asked {
-        Asked { query: Query::Backup { revision, after }, reply, .. } => Ok(Wanted { revision, after, reply }),
+/// The page request in a query, or the query itself when it is another one.
+pub(super) fn page_request(request: QueryRequest) -> Result<PageRequest, QueryRequest> {
+    match request {
+        QueryRequest { query: Query::Backup { revision, after }, reply, .. } => {
+            Ok(PageRequest { revision, after, reply })
+        }
         other => Err(other),
     }
 }
 
-pub(super) fn start(bus: Bus, store: Store) -> (Lane, Scoped) {
-    let (sender, wanted) = mpsc::channel(QUEUE);
-    (Lane { sender }, spawn_scoped("backups", run(bus, store, wanted)))
+pub(super) fn start(bus: Bus, store: Store) -> (BackupQueue, Scoped) {
+    let (sender, requests) = mpsc::channel(QUEUE);
+    (BackupQueue { sender }, spawn_scoped("backups", run(bus, store, requests)))
 }
 
-impl Lane {
-    pub(super) fn hand_over(&self, wanted: Wanted) -> Result<(), Full> {
-        self.sender.try_send(wanted).map_err(|_| Full)
+impl BackupQueue {
+    pub(super) fn try_send(&self, request: PageRequest) -> Result<(), QueueFull> {
+        self.sender.try_send(request).map_err(|_| QueueFull)
     }
 }
 
-async fn run(bus: Bus, store: Store, mut questions: mpsc::Receiver<Wanted>) {
-    while let Some(wanted) = questions.recv().await {
-        let page = page(&store, &wanted).await.map(Box::new).map_err(|error| describe(&error));
+async fn run(bus: Bus, store: Store, mut requests: mpsc::Receiver<PageRequest>) {
+    while let Some(request) = requests.recv().await {
+        let page = page(&store, &request).await.map(Box::new).map_err(|error| describe(&error));
         let reply = Reply::new(false, Answer::Backup(page));
-        if let Err(error) = bus.answer(&wanted.reply, &reply).await {
-            tracing::warn!(%error, "a page of a backup was not sent");
+        if let Err(error) = bus.answer(&request.reply, &reply).await {
+            tracing::warn!(%error, "cannot send a page of a backup");
         }
     }
 }
 
-async fn page(store: &Store, wanted: &Wanted) -> Result<Page, etcd::Error> {
-    let ask = Ask { after: wanted.after.as_deref(), revision: wanted.revision, limit: MOST_KEYS };
+async fn page(store: &Store, request: &PageRequest) -> Result<Page, etcd::Error> {
+    let ask = Ask { after: request.after.as_deref(), revision: request.revision, limit: MAX_KEYS };
     let read = store.page(keys::STATE, ask).await?;
     let (mut entries, mut next, mut bytes) = (Vec::new(), None, 0);
     let mut more = read.more;
     for (key, value) in read.pairs {
-        if bytes > 0 && bytes + value.len() > MOST_BYTES {
+        if bytes > 0 && bytes + value.len() > MAX_BYTES {
             more = true;
             break;
         }
@@ -83,7 +83,8 @@ async fn page(store: &Store, wanted: &Wanted) -> Result<Page, etcd::Error> {
     Ok(Page { revision: read.revision, schema, entries, next: next.filter(|_| more) })
 }
 
-/// The schema at a revision. What is being migrated counts as what it was: the steps leave alone what is made already.
+/// The schema version at a revision. During a migration this is the old version: a restore then migrates the backup, and a
+/// migration leaves values alone that it has already converted.
 async fn schema_at(store: &Store, revision: i64) -> Result<u32, etcd::Error> {
     let ask = Ask { after: None, revision: Some(revision), limit: 1 };
     let found = store.page(keys::SCHEMA, ask).await?.pairs.into_iter().next();

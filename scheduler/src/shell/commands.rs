@@ -1,10 +1,10 @@
-//! Reads the command stream in order, from the cursor on, and finds its way when the stream was lost.
+//! Reads the command stream in order, starting after the cursor, and recovers when the stream was lost or lost messages.
 //!
-//! A re-created stream has another identity and is read from its start. A stream of the same identity may have lost its
+//! A re-created stream has another identity; the leader reads it from its start. A stream of the same identity may have lost its
 //! newest messages, for example because NATS was restored from an older copy of its files: it ends before the cursor, or has
-//! another message at the cursor's number. Its next messages reuse numbers that the cursor has passed, so it is read again
-//! from its start under a new name. Messages that JetStream had stored by the time of the cursor's message are in effect and are
-//! not run again; every later message is new.
+//! another message at the cursor's number. Its next messages reuse numbers that the cursor has passed, so the leader reads it
+//! again from its start under a new name. Messages that JetStream had stored by the time of the cursor's message are in effect
+//! and do not run again; every later message is new.
 
 use std::time::Duration;
 
@@ -19,43 +19,43 @@ use fabric::clock::Clock;
 use fabric::nats::{Error, Place, Stored, StreamReader};
 use tokio::sync::mpsc;
 
-use super::{Hands, claim, post};
+use super::publish::Publisher;
+use super::{Context, stream_claim};
 use crate::core::io::{Delivery, Input};
 
-/// What a reader of commands works with.
 pub(super) struct Reader {
-    hands: Hands,
-    post: post::Lane,
+    context: Context,
+    publisher: Publisher,
     /// The names of the leader's store.
     stores: Stores,
     out: mpsc::Sender<Input>,
 }
 
-/// The stream, open at the place to read from.
+/// The open stream, positioned at the first message to read.
 struct Opened {
     reader: StreamReader,
-    /// How the cursor calls the stream from here on.
+    /// The name of the stream in cursors from here on.
     stream: String,
-    /// Messages stored by this time, in nanoseconds since 1970, are in effect: the stream lost messages after it.
+    /// Set when the stream lost messages: those stored by this time, in nanoseconds since 1970, are in effect already.
     in_effect_until: Option<i64>,
 }
 
 impl Reader {
-    pub(super) fn new(hands: Hands, post: post::Lane, stores: Stores, out: mpsc::Sender<Input>) -> Self {
-        Self { hands, post, stores, out }
+    pub(super) fn new(context: Context, publisher: Publisher, stores: Stores, out: mpsc::Sender<Input>) -> Self {
+        Self { context, publisher, stores, out }
     }
 
-    /// Feeds commands after `cursor` until the leader stops listening.
+    /// Sends the commands after `cursor` to the loop until this leadership ends.
     pub(super) async fn run(self, mut cursor: Cursor) {
         let mut attempt = 0;
-        // The stream is opened again after each loss of the connection: one loss is reported once.
+        // Each reconnect opens the stream again; one loss of messages is reported once.
         let mut reported = None;
         while !self.out.is_closed() {
             match self.open(&cursor, &mut reported).await {
                 Ok(mut opened) => {
                     attempt = 0;
-                    tracing::info!(stream = opened.stream, after = cursor.sequence, "reads commands");
-                    self.pass_on(&mut opened, &mut cursor).await;
+                    tracing::info!(stream = opened.stream, after = cursor.sequence, "reading commands");
+                    self.forward(&mut opened, &mut cursor).await;
                 }
                 Err(error) => {
                     attempt += 1;
@@ -67,12 +67,12 @@ impl Reader {
         }
     }
 
-    /// Opens the stream where the cursor stands.
+    /// Opens the stream at the cursor.
     async fn open(&self, cursor: &Cursor, reported: &mut Option<Cursor>) -> Result<Opened, Error> {
-        let bus = &self.hands.bus;
+        let bus = &self.context.bus;
         let identity = bus.ensure_stream(&(&streams::COMMANDS).into()).await?;
         let place = resume(cursor, identity.as_str());
-        let begin = claim::claim(bus, &self.stores, place.sequence).await?;
+        let begin = stream_claim::claim(bus, &self.stores, place.sequence).await?;
         let stored_at = place.stored_at.filter(|_| begin <= place.sequence);
         let after = Place { sequence: place.sequence.max(begin), stored_at };
         let opened = match bus.read_stream(streams::COMMANDS.name, after).await {
@@ -93,14 +93,14 @@ impl Reader {
     }
 
     fn report_loss(&self, error: &Error) {
-        tracing::error!(%error, "the command stream lost messages; it is read again from its start");
-        self.hands.metrics.stream_losses.inc();
+        tracing::error!(%error, "the command stream lost messages; reading it again from its start");
+        self.context.metrics.stream_losses.inc();
         let message = format!(
             "{error}. Commands stored before the loss are in effect and are not run again, commands stored since then run \
              now; a queued command that was in the lost part must be sent again (GET /api/operations?id=KEY does not know it)"
         );
         let event = Event {
-            at: self.hands.clock.now(),
+            at: self.context.clock.now(),
             kind: Kind::Leader,
             group: None,
             instance: 0,
@@ -108,38 +108,41 @@ impl Reader {
             message,
             reasons: std::collections::BTreeMap::new(),
         };
-        if self.post.event(event).is_err() {
-            self.hands.metrics.dropped.inc();
+        if self.publisher.event(event).is_err() {
+            self.context.metrics.dropped.inc();
         }
     }
 
-    /// Hands commands on until the stream is lost or the leader stops listening. The cursor moves with each command that was
-    /// handed on.
-    async fn pass_on(&self, opened: &mut Opened, cursor: &mut Cursor) {
+    /// Sends commands to the loop until the stream is lost or this leadership ends, and advances the cursor with each of them.
+    async fn forward(&self, opened: &mut Opened, cursor: &mut Cursor) {
         let Opened { reader, stream, in_effect_until } = opened;
         let mut skipped: u64 = 0;
         loop {
             let stored = match reader.next().await {
                 Ok(stored) => stored,
-                Err(error) => return tracing::warn!(%error, "the command stream is opened again"),
+                Err(error) => return tracing::warn!(%error, "lost the command stream; opening it again"),
             };
             if in_effect_until.is_some_and(|until| stored.stored_at <= until) {
                 skipped += 1;
                 continue;
             }
             if in_effect_until.take().is_some() {
-                tracing::warn!(skipped, first = stored.sequence, "commands from before the loss are in effect already");
+                tracing::warn!(
+                    skipped,
+                    first = stored.sequence,
+                    "skipped commands from before the loss, which are in effect already"
+                );
             }
             let (sequence, stored_at) = (stored.sequence, Some(stored.stored_at));
             *cursor = Cursor { stream: stream.clone(), sequence, stored_at };
-            if self.out.send(Input::Command(delivery(stream, &stored, self.hands.clock))).await.is_err() {
+            if self.out.send(Input::Command(delivery(stream, &stored, self.context.clock))).await.is_err() {
                 return;
             }
         }
     }
 }
 
-/// Where to continue in the stream of this identity.
+/// The position at which to continue in the stream of this identity.
 fn resume(cursor: &Cursor, identity: &str) -> Cursor {
     match is_of(cursor, identity) {
         true => cursor.clone(),
@@ -147,14 +150,14 @@ fn resume(cursor: &Cursor, identity: &str) -> Cursor {
     }
 }
 
-/// Whether the cursor belongs to the stream of this identity, however often that lost messages.
+/// Whether the cursor belongs to the stream of this identity: `C@1`, or `C@1~2` after the stream has lost messages twice.
 pub(super) fn is_of(cursor: &Cursor, identity: &str) -> bool {
     let rest = cursor.stream.strip_prefix(identity);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('~'))
 }
 
-/// The name under which a stream is read once more after it lost messages. It differs from all its earlier names, so that the
-/// core does not take a reused number for a command it has seen.
+/// The name under which the leader reads a stream again after it lost messages. It differs from all earlier names, so that the
+/// core does not mistake a reused number for a command that it has seen.
 fn read_again(stream: &str) -> String {
     let (identity, times) = stream.split_once('~').unwrap_or((stream, "0"));
     let times: u64 = times.parse().unwrap_or(0);
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_the_same_stream_read_again_continues_too() {
+    fn a_cursor_continues_in_a_stream_that_has_lost_messages() {
         assert_eq!(resume(&at("C@1~900", 5), "C@1"), at("C@1~900", 5));
         assert_eq!(resume(&at("C@12", 5), "C@1"), at("C@1", 0));
     }

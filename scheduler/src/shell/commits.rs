@@ -1,7 +1,7 @@
-//! The commit lane: one transaction at a time, guarded by the term and in turn.
+//! Commits transactions to etcd, one at a time and only while this process leads.
 //!
-//! Outcomes expire: they hang on a lease that is replaced every ten minutes, so that a thousand outcomes cost one lease
-//! and none of them lives shorter than promised.
+//! Outcomes expire with an etcd lease. All outcomes of ten minutes share a lease of [`OUTCOME_KEPT`] plus ten minutes, so that each
+//! lives for at least `OUTCOME_KEPT`.
 
 use std::time::Duration;
 
@@ -12,40 +12,39 @@ use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Hands;
+use super::Context;
 use crate::core::io::{Commit, CommitResult, Input, OUTCOME_KEPT, Write};
 use crate::metrics::{CommitLabel, CommitLabels, Metrics};
 
-/// A lease takes new outcomes for so long.
-const LEASE_FILLS: Duration = Duration::from_secs(600);
-/// The core has one commit under way; the second place is never used by it. A full lane is answered as `Unknown`.
+/// For how long new outcomes use the same lease.
+const LEASE_SHARED: Duration = Duration::from_secs(600);
+/// The core has at most one commit in flight. When the queue is full, the result of the commit is `Unknown`.
 const QUEUE: usize = 2;
 
-/// The loop's end of the lane.
-pub(super) struct Lane {
+pub(super) struct CommitQueue {
     sender: mpsc::Sender<Commit>,
     pub(super) done: mpsc::Receiver<Input>,
 }
 
-/// Takes commits of the leadership that `guard` proves and that calls its term `term`.
-pub(super) fn start(hands: &Hands, guard: Guard, term: Term) -> (Lane, Scoped) {
+/// Starts to commit for the leader of `term`; `guard` makes etcd refuse commits once this process does not lead.
+pub(super) fn start(context: &Context, guard: Guard, term: Term) -> (CommitQueue, Scoped) {
     let (sender, commits) = mpsc::channel(QUEUE);
     let (done_sender, done) = mpsc::channel(QUEUE);
-    let writer = Writer::new(hands.store.clone(), guard, &hands.name);
-    let worker = Worker { store: hands.store.clone(), writer, term, metrics: hands.metrics.clone(), lease: None };
-    (Lane { sender, done }, spawn_scoped("commits", worker.run(commits, done_sender)))
+    let writer = Writer::new(context.store.clone(), guard, &context.name);
+    let worker = Worker { store: context.store.clone(), writer, term, metrics: context.metrics.clone(), lease: None };
+    (CommitQueue { sender, done }, spawn_scoped("commits", worker.run(commits, done_sender)))
 }
 
-/// What the core is told when nobody leads.
+/// The input for the core when this process does not lead.
 pub(super) fn fenced(commit: &Commit) -> Input {
     Input::Committed { id: commit.id, result: CommitResult::Fenced }
 }
 
-impl Lane {
-    pub(super) fn hand_over(&self, commit: Commit) -> Option<Input> {
+impl CommitQueue {
+    pub(super) fn try_send(&self, commit: Commit) -> Option<Input> {
         let id = commit.id;
         self.sender.try_send(commit).err().map(|_| {
-            tracing::error!(id, "a second commit was made while one is under way");
+            tracing::error!(id, "refused a commit: others are in flight");
             Input::Committed { id, result: CommitResult::Unknown }
         })
     }
@@ -72,19 +71,19 @@ impl Worker {
 
     async fn store(&mut self, commit: &Commit) -> CommitResult {
         if commit.term != self.term {
-            tracing::error!(commit = %commit.term, ours = %self.term, "a commit of another term");
+            tracing::error!(commit = %commit.term, ours = %self.term, "refused a commit of another term");
             return CommitResult::Fenced;
         }
         match self.try_store(commit).await {
             Ok(etcd::CommitResult::Stored) => CommitResult::Stored,
             Ok(etcd::CommitResult::Fenced) => CommitResult::Fenced,
             Ok(etcd::CommitResult::Invalid { reason }) => {
-                tracing::error!(reason, writes = commit.writes.len(), "etcd refused a commit for what is in it");
+                tracing::error!(reason, writes = commit.writes.len(), "etcd refused a commit as invalid");
                 CommitResult::Invalid { reason }
             }
             Ok(etcd::CommitResult::WentBack) => CommitResult::WentBack,
             Err(error) if error.is_denied() => {
-                tracing::error!(error = %describe(&error), "etcd refuses the credentials of this scheduler");
+                tracing::error!(error = %describe(&error), "etcd refuses this scheduler's credentials");
                 CommitResult::Denied
             }
             Err(error) if error.is_full() => {
@@ -92,8 +91,8 @@ impl Worker {
                 CommitResult::Full
             }
             Err(error) => {
-                tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
-                // Whatever it was, a lease that is gone would fail every later commit too.
+                tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "the result of a commit is unknown");
+                // The lease may have expired; then every later commit would fail too.
                 self.lease = None;
                 CommitResult::Unknown
             }
@@ -109,12 +108,12 @@ impl Worker {
 
     async fn lease(&mut self) -> Result<i64, etcd::Error> {
         if let Some((lease, since)) = self.lease
-            && since.elapsed() < LEASE_FILLS
+            && since.elapsed() < LEASE_SHARED
         {
             return Ok(lease);
         }
         let since = Instant::now();
-        let lease = self.store.grant_lease(OUTCOME_KEPT + LEASE_FILLS).await?;
+        let lease = self.store.grant_lease(OUTCOME_KEPT + LEASE_SHARED).await?;
         self.lease = Some((lease, since));
         Ok(lease)
     }

@@ -1,4 +1,4 @@
-//! Everything that only a leader does. Dropping it ends all of it at once.
+//! The tasks that only a leader runs: reading commands, committing, sending orders, answering queries, purging the stream.
 
 use std::time::Duration;
 
@@ -12,49 +12,54 @@ use fabric::election::Guard;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
-use super::ears::{self, Questions};
-use super::{Hands, commands, commits, janitor, naming, orders, schema};
+use super::commits::CommitQueue;
+use super::orders::OrderQueue;
+use super::subscriptions::{self, QuerySender};
+use super::{Context, commands, commits, orders, purge, schema, store_name};
 use crate::core::io::{Commit, Input};
-use crate::migration::PRESENT;
+use crate::migration::CURRENT;
 
-/// Commands the loop may be behind. When full the reader waits; the stream keeps the rest.
-const COMMANDS: usize = 256;
+/// Commands that wait for the loop. When full, the reader waits; the stream keeps the rest.
+const COMMAND_QUEUE: usize = 256;
 
-/// One time of leading. Its channels are its own: nothing of an earlier leadership can come out of them.
+/// One term of this process as the leader. Dropping it ends its tasks. Each term has its own channels, so that no message of an
+/// earlier term arrives in a later one.
 pub(super) struct Leadership {
     commands: mpsc::Receiver<Input>,
-    commits: commits::Lane,
-    orders: orders::Lane,
+    commits: CommitQueue,
+    orders: OrderQueue,
     _tasks: Vec<Scoped>,
 }
 
 impl Leadership {
-    /// Starts to read commands after the stored cursor, and to take commits and orders.
     pub(super) fn start(
         guard: Guard,
         term: Term,
         stored: &[(String, Vec<u8>)],
-        hands: &Hands,
-        questions: &Questions,
+        context: &Context,
+        queries: &QuerySender,
     ) -> Self {
-        let (sender, commands) = mpsc::channel(COMMANDS);
-        let (commits, commits_task) = commits::start(hands, guard, term);
-        let (orders, orders_task) = orders::start(hands.bus.clone(), hands.metrics.clone());
-        let reader =
-            commands::Reader::new(hands.clone(), questions.post.clone(), naming::read(stored).stores, sender.clone());
-        let read = reader.run(cursor(stored));
-        let listen = ears::leader_questions(hands.bus.clone(), questions.clone());
+        let (sender, commands) = mpsc::channel(COMMAND_QUEUE);
+        let (commits, commits_task) = commits::start(context, guard, term);
+        let (orders, orders_task) = orders::start(context.bus.clone(), context.metrics.clone());
+        let reader = commands::Reader::new(
+            context.clone(),
+            queries.publisher.clone(),
+            store_name::read(stored).stores,
+            sender.clone(),
+        );
+        let read_queries = subscriptions::leader_queries(context.bus.clone(), queries.clone());
         let tasks = vec![
             commits_task,
             orders_task,
-            spawn_scoped("commands", read),
-            spawn_scoped("leader questions", listen),
-            spawn_scoped("janitor", janitor::run(hands.clone(), sender)),
+            spawn_scoped("commands", reader.run(cursor(stored))),
+            spawn_scoped("leader queries", read_queries),
+            spawn_scoped("purge", purge::run(context.clone(), sender)),
         ];
         Self { commands, commits, orders, _tasks: tasks }
     }
 
-    /// What happened. May be cancelled without loss.
+    /// The next finished commit, order reply or command. May be cancelled without loss.
     pub(super) async fn next(&mut self) -> Input {
         tokio::select! {
             Some(done) = self.commits.done.recv() => done,
@@ -64,8 +69,8 @@ impl Leadership {
         }
     }
 
-    /// A command or an answer to an order that is at hand, by turns.
-    pub(super) fn waiting(&mut self, turn: usize) -> Option<Input> {
+    /// A command or an order reply that waits already; the two kinds alternate.
+    pub(super) fn try_next(&mut self, turn: usize) -> Option<Input> {
         let command = |leading: &mut Self| leading.commands.try_recv().ok();
         let reply = |leading: &mut Self| leading.orders.replies.try_recv().ok();
         if turn.is_multiple_of(2) {
@@ -75,34 +80,34 @@ impl Leadership {
         }
     }
 
-    /// Hands a commit over; what the core is told when that cannot be.
+    /// Queues a commit. Returns the failure for the core when the queue is full.
     pub(super) fn commit(&self, commit: Commit) -> Option<Input> {
-        self.commits.hand_over(commit)
+        self.commits.try_send(commit)
     }
 
-    /// Hands an order over; what the core is told when that cannot be.
+    /// Queues an order. Returns the failure for the core when the queue is full.
     pub(super) fn order(&self, node: NodeName, message: OrderMessage) -> Option<Input> {
-        self.orders.hand_over(node, message)
+        self.orders.try_send(node, message)
     }
 }
 
-/// Everything stored, or why this build must not lead over it.
+/// The stored keys and values, or why this scheduler must not lead.
 pub(super) type Loaded = Result<Vec<(String, Vec<u8>)>, schema::Error>;
 
-/// Brings what is stored into the present shape and reads it, after the election was won. Tries until it has it or is not wanted
-/// any more.
-pub(super) async fn load(hands: Hands, guard: Guard, loaded: mpsc::Sender<Loaded>) {
+/// Migrates and reads the stored state after this process has won the election. Retries until it succeeds, finds a reason not to
+/// lead, or is deposed.
+pub(super) async fn load(context: Context, guard: Guard, loaded: mpsc::Sender<Loaded>) {
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let error = match read(&hands, &guard).await {
+        let error = match read(&context, &guard).await {
             Err(schema::Error::Deposed) => return,
             Err(schema::Error::Store(error)) if !error.is_denied() => error.to_string(),
             Err(error @ schema::Error::Invalid { .. }) => error.to_string(),
             read @ (Ok(_)
             | Err(
                 schema::Error::Newer { .. }
-                | schema::Error::NoStep { .. }
+                | schema::Error::NoMigration { .. }
                 | schema::Error::Unreadable(_)
                 | schema::Error::Store(_),
             )) => {
@@ -111,16 +116,16 @@ pub(super) async fn load(hands: Hands, guard: Guard, loaded: mpsc::Sender<Loaded
                 return;
             }
         };
-        tracing::warn!(%error, attempt, "cannot read what is stored yet");
+        tracing::warn!(%error, attempt, "cannot read the stored state yet");
         tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(1))).await;
     }
 }
 
-async fn read(hands: &Hands, guard: &Guard) -> Loaded {
-    let store = &hands.store;
-    // Checked by each new leader, not only at its start: a newer one may have led in between.
-    schema::prepare(store, guard, &hands.name, &PRESENT).await?;
-    naming::ensure(store, guard, &hands.name).await?;
+async fn read(context: &Context, guard: &Guard) -> Loaded {
+    let store = &context.store;
+    // Checked at each takeover, not only at the start of the process: a newer scheduler may have led in between.
+    schema::prepare(store, guard, &context.name, &CURRENT).await?;
+    store_name::ensure(store, guard, &context.name).await?;
     let mut pairs = store.list(keys::STATE).await.map_err(schema::Error::Store)?.pairs;
     pairs.extend(store.list(keys::OUTCOMES).await.map_err(schema::Error::Store)?.pairs);
     Ok(pairs)

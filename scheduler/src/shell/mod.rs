@@ -1,25 +1,25 @@
-//! The scheduler's hands: one loop that owns the core, fed by tasks that own nothing.
+//! The I/O of the scheduler: one loop owns the core; tasks talk to NATS and etcd for it and own no state.
 //!
-//! The loop never waits for a lane: it hands work over with `try_send`, and what a full lane cannot take comes back to
-//! the core as not done. Everything that only a leader does lives in `Leadership` and ends the moment it is dropped.
+//! The loop never waits for a task: it passes work on with `try_send`. When a queue is full, the core receives the work back as
+//! failed. Tasks that only a leader runs belong to `Leadership` and end when it is dropped.
 
-mod absence;
 mod answers;
 mod backups;
-mod claim;
 mod commands;
 mod commits;
-mod ears;
-mod janitor;
 mod leadership;
-mod naming;
 mod orders;
 mod plans;
-mod post;
-mod ready;
+mod publish;
+mod purge;
+mod readiness;
 pub mod schema;
-mod size;
+mod store_name;
+mod store_outage;
+mod store_size;
+mod stream_claim;
 pub(crate) mod streams;
+mod subscriptions;
 
 use std::collections::VecDeque;
 
@@ -37,52 +37,59 @@ use fabric::shutdown::Shutdown;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::{mpsc, watch};
 
-use self::ears::{Asked, Questions};
+use self::answers::AnswerQueue;
+use self::backups::BackupQueue;
 use self::leadership::Leadership;
-use self::plans::{Plans, Taken};
+use self::plans::{Admission, Plans};
+use self::publish::Publisher;
+use self::subscriptions::{QueryRequest, QuerySender};
 use crate::core::Core;
 use crate::core::io::{Effect, Input, Mirror};
 use crate::metrics::{Metrics, QuarantinedLabels};
 
-/// Reports and questions the loop may be behind. When full, the subscriptions keep up to 65,536 more; what is dropped
-/// beyond that is repaired by the next heartbeat, or asked again.
-const EARS: usize = 1024;
+/// Reports, and queries, that wait for the loop. When full, the NATS subscriptions keep up to 65,536 more. NATS drops the rest:
+/// the next heartbeat replaces a lost report, and the apiserver repeats a lost query.
+const INPUT_QUEUE: usize = 1024;
 
-/// Inputs that are taken in one go when they wait: whatever follows from them, plans, commits, orders, is done once.
-const AT_ONCE: usize = 256;
+/// Inputs that the core takes in one batch, so that it reconciles, commits and sends orders once for all of them.
+const MAX_BATCH: usize = 256;
 
-/// The running scheduler.
 pub(crate) struct Shell<'a> {
     core: Core,
-    hands: Hands,
+    context: Context,
     election: &'a Election,
     role: watch::Receiver<Role>,
-    duty: Duty,
+    role_tasks: RoleTasks,
     mirror: mpsc::Receiver<Change>,
     mirrored: watch::Sender<bool>,
     reports: mpsc::Receiver<ReportMessage>,
-    questions: mpsc::Receiver<Asked>,
+    queries: mpsc::Receiver<QueryRequest>,
     bus: watch::Receiver<bool>,
     size: watch::Receiver<Option<Size>>,
     progress: watch::Receiver<Progress>,
-    question_sender: Questions,
-    answers: answers::Lane,
-    backups: backups::Lane,
+    query_sender: QuerySender,
+    answers: AnswerQueue,
+    backups: BackupQueue,
     plans: Plans,
-    post: post::Lane,
-    /// Inputs that follow from an effect which could not be handed over.
-    undone: VecDeque<Input>,
+    publisher: Publisher,
+    /// What the core is informed of because a queue was full or this process does not lead: a failed commit, an unanswered order.
+    failed_effects: VecDeque<Input>,
     readiness: Readiness,
     _tasks: Vec<Scoped>,
 }
 
-/// What this process does besides listening.
-enum Duty {
-    /// Answers as a standby.
-    Standby { _questions: Scoped },
-    /// Won the election and reads what is stored; still answers as a standby.
-    TakingOver { guard: Guard, loaded: mpsc::Receiver<leadership::Loaded>, _tasks: [Scoped; 2] },
-    /// Leads.
+/// The tasks that depend on the role of this process.
+enum RoleTasks {
+    /// Answers queries as a standby.
+    Standby {
+        _queries: Scoped,
+    },
+    /// Won the election and loads the stored state; still answers queries as a standby.
+    TakingOver {
+        guard: Guard,
+        loaded: mpsc::Receiver<leadership::Loaded>,
+        _tasks: [Scoped; 2],
+    },
     Leading(Box<Leadership>),
 }
 
@@ -99,9 +106,9 @@ impl Event {
     }
 }
 
-/// What everybody here works with.
+/// What the loop and its tasks share.
 #[derive(Clone)]
-pub(crate) struct Hands {
+pub(crate) struct Context {
     /// Name of this scheduler.
     pub(crate) name: String,
     pub(crate) bus: Bus,
@@ -111,56 +118,56 @@ pub(crate) struct Hands {
 }
 
 impl<'a> Shell<'a> {
-    pub(crate) fn start(core: Core, hands: Hands, election: &'a Election, readiness: Readiness) -> Self {
-        let (bus, store) = (&hands.bus, &hands.store);
-        let (report_sender, reports) = mpsc::channel(EARS);
-        let (question_sender, questions) = mpsc::channel(EARS);
+    pub(crate) fn start(core: Core, context: Context, election: &'a Election, readiness: Readiness) -> Self {
+        let (bus, store) = (&context.bus, &context.store);
+        let (report_sender, reports) = mpsc::channel(INPUT_QUEUE);
+        let (query_sender, queries) = mpsc::channel(INPUT_QUEUE);
         let (mirrored, mirrored_seen) = watch::channel(false);
         let (answers, answers_task) = answers::start(bus.clone());
         let (backups, backups_task) = backups::start(bus.clone(), store.clone());
-        let (post, post_tasks) = post::start(bus.clone());
-        let question_sender = Questions { out: question_sender, post: post.clone(), clock: hands.clock };
+        let (publisher, publisher_tasks) = publish::start(bus.clone());
+        let query_sender = QuerySender { out: query_sender, publisher: publisher.clone(), clock: context.clock };
         let (size_sender, size) = watch::channel(None);
         let (progress_sender, progress) = watch::channel(Progress::default());
-        let hear = ears::reports(bus.clone(), hands.clock, post.clone(), report_sender);
+        let read_reports = subscriptions::reports(bus.clone(), context.clock, publisher.clone(), report_sender);
         let mut tasks = vec![
             answers_task,
             backups_task,
-            spawn_scoped("reports", hear),
-            spawn_scoped("absence of etcd", absence::tell(hands.clone())),
-            spawn_scoped("size of etcd", size::sample(hands.clone(), size_sender, progress_sender)),
-            spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
+            spawn_scoped("reports", read_reports),
+            spawn_scoped("store outage", store_outage::announce(context.clone())),
+            spawn_scoped("store size", store_size::sample(context.clone(), size_sender, progress_sender)),
+            spawn_scoped("readiness", readiness::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
         ];
-        tasks.extend(post_tasks);
+        tasks.extend(publisher_tasks);
         Self {
             core,
             role: election.role(),
             election,
-            duty: Duty::Standby { _questions: stand_by(bus, &question_sender) },
-            // The whole of what is ours, in one watch: two would each reset what the other told.
+            role_tasks: RoleTasks::Standby { _queries: answer_as_standby(bus, &query_sender) },
+            // One watch for all keys: with two, a `Change::Reset` of one would discard the keys of the other.
             mirror: store.watch(keys::ROOT),
             mirrored,
             reports,
-            questions,
-            bus: ears::bus(bus),
+            queries,
+            bus: subscriptions::bus(bus),
             size,
             progress,
-            question_sender,
+            query_sender,
             answers,
             backups,
-            plans: Plans::new(hands.metrics.clone()),
-            post,
-            undone: VecDeque::new(),
+            plans: Plans::new(context.metrics.clone()),
+            publisher,
+            failed_effects: VecDeque::new(),
             readiness,
             _tasks: tasks,
-            hands,
+            context,
         }
     }
 
-    /// Runs until shutdown, or until it was to lead over what a newer scheduler has stored.
+    /// Runs until shutdown. Fails when this process wins the election and a newer scheduler has written the stored state.
     pub(crate) async fn run(mut self, shutdown: Shutdown) -> Result<(), schema::Error> {
         let readiness = self.readiness.clone();
-        // The role may have changed before the first look at it.
+        // The election may have decided before this loop reads the role for the first time.
         self.role.mark_changed();
         loop {
             let event = tokio::select! {
@@ -169,11 +176,11 @@ impl<'a> Shell<'a> {
                 event = self.next() => event,
             };
             match event {
-                Event::Input(input) => self.take(*input),
-                Event::Role(role) => self.take_role(role),
-                // Another scheduler may have credentials that etcd takes.
+                Event::Input(input) => self.process(*input),
+                Event::Role(role) => self.change_role(role),
+                // Another scheduler may have credentials that etcd accepts.
                 Event::Loaded(Err(schema::Error::Store(error))) => {
-                    self.perform(Effect::StepDown { reason: format!("cannot read what is stored: {error}") });
+                    self.perform(Effect::StepDown { reason: format!("cannot read the stored state: {error}") });
                 }
                 Event::Loaded(stored) => self.lead(stored?),
             }
@@ -181,30 +188,30 @@ impl<'a> Shell<'a> {
     }
 
     async fn next(&mut self) -> Event {
-        if let Some(input) = self.undone.pop_front() {
+        if let Some(input) = self.failed_effects.pop_front() {
             return Event::input(input);
         }
-        let wake = self.core.wake_at().map(|time| self.hands.clock.until(time));
+        let wake = self.core.wake_at().map(|time| self.context.clock.until(time));
         loop {
             tokio::select! {
                 Ok(()) = self.role.changed() => return Event::Role(self.role.borrow_and_update().clone()),
-                event = self.duty.next() => return event,
+                event = self.role_tasks.next() => return event,
                 Some(change) = self.mirror.recv() => {
-                    if let Some(mirror) = ours(change) {
+                    if let Some(mirror) = mirrored(change) {
                         self.mirrored.send_if_modified(|seen| !std::mem::replace(seen, true));
                         return Event::input(Input::Mirror(mirror));
                     }
                 }
                 Some(report) = self.reports.recv() => return Event::input(Input::Report(report)),
-                Some(asked) = self.questions.recv() => match backups::pages(asked) {
-                    Ok(page) => self.count_dropped(self.backups.hand_over(page)),
-                    Err(asked) if plans::is_plan(&asked) => match self.plans.take(asked) {
-                        Taken::Waits => {}
-                        Taken::Busy(inbox, reply) => self.count_dropped(self.answers.answer(inbox, reply)),
+                Some(request) = self.queries.recv() => match backups::page_request(request) {
+                    Ok(page) => self.count_dropped(self.backups.try_send(page)),
+                    Err(request) if plans::is_plan(&request) => match self.plans.admit(request) {
+                        Admission::Queued => {}
+                        Admission::Busy(inbox, reply) => self.count_dropped(self.answers.answer(inbox, reply)),
                     },
-                    Err(Asked { query, reply, .. }) => return Event::input(Input::Query { query, reply }),
+                    Err(QueryRequest { query, reply, .. }) => return Event::input(Input::Query { query, reply }),
                 },
-                Asked { query, reply, .. } = self.plans.next() => return Event::input(Input::Query { query, reply }),
+                QueryRequest { query, reply, .. } = self.plans.next() => return Event::input(Input::Query { query, reply }),
                 Ok(()) = self.bus.changed() => {
                     return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
                 }
@@ -221,50 +228,51 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Takes an input together with what waits behind it.
-    fn take(&mut self, mut input: Input) {
-        for turn in 1..AT_ONCE {
-            let Some(next) = self.waiting(turn) else { break };
-            self.note(&input);
-            let effects = self.core.on_one_of_many(input, self.hands.clock.now());
+    /// Feeds the core with an input and the inputs that wait behind it, as one batch.
+    fn process(&mut self, mut input: Input) {
+        for turn in 1..MAX_BATCH {
+            let Some(next) = self.try_next(turn) else { break };
+            self.count_input(&input);
+            let effects = self.core.on_one_of_many(input, self.context.clock.now());
             effects.into_iter().for_each(|effect| self.perform(effect));
             input = next;
         }
         self.feed(input);
     }
 
-    /// What is at hand: reports and what only a leader hears, by turns, so that a flood of one does not hold up the other.
-    fn waiting(&mut self, turn: usize) -> Option<Input> {
+    /// An input that waits already. Reports alternate with commands and order replies, so that many of one kind do not delay
+    /// the others.
+    fn try_next(&mut self, turn: usize) -> Option<Input> {
         let report = |shell: &mut Self| shell.reports.try_recv().ok().map(Input::Report);
         if turn.is_multiple_of(2) {
-            report(self).or_else(|| self.duty.waiting(turn / 2))
+            report(self).or_else(|| self.role_tasks.try_next(turn / 2))
         } else {
-            self.duty.waiting(turn / 2).or_else(|| report(self))
+            self.role_tasks.try_next(turn / 2).or_else(|| report(self))
         }
     }
 
     fn feed(&mut self, input: Input) {
-        self.note(&input);
-        for effect in self.core.on(input, self.hands.clock.now()) {
+        self.count_input(&input);
+        for effect in self.core.on(input, self.context.clock.now()) {
             self.perform(effect);
         }
-        self.hands.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
-        self.hands.metrics.foreign_store.set(i64::try_from(self.core.foreign_store()).unwrap_or(i64::MAX));
-        self.hands.metrics.store_behind.set(i64::from(self.core.is_behind()));
-        self.hands.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
-        self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
-        self.hands.metrics.failed_queries.set(i64::try_from(self.core.failed_queries()).unwrap_or(i64::MAX));
+        self.context.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
+        self.context.metrics.foreign_store.set(i64::try_from(self.core.foreign_store()).unwrap_or(i64::MAX));
+        self.context.metrics.store_behind.set(i64::from(self.core.is_behind()));
+        self.context.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
+        self.context.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
+        self.context.metrics.failed_queries.set(i64::try_from(self.core.failed_queries()).unwrap_or(i64::MAX));
         for kind in QuarantinedKind::ALL {
             let count = i64::try_from(self.core.quarantined(kind)).unwrap_or(i64::MAX);
-            self.hands.metrics.quarantined.get_or_create(&QuarantinedLabels { kind: kind.word() }).set(count);
+            self.context.metrics.quarantined.get_or_create(&QuarantinedLabels { kind: kind.word() }).set(count);
         }
     }
 
-    fn note(&self, input: &Input) {
+    fn count_input(&self, input: &Input) {
         match input {
-            Input::Command(_) => drop(self.hands.metrics.commands.inc()),
-            Input::Report(_) => drop(self.hands.metrics.reports.inc()),
-            Input::Query { .. } => drop(self.hands.metrics.queries.inc()),
+            Input::Command(_) => drop(self.context.metrics.commands.inc()),
+            Input::Report(_) => drop(self.context.metrics.reports.inc()),
+            Input::Query { .. } => drop(self.context.metrics.queries.inc()),
             Input::Mirror(_)
             | Input::Elected { .. }
             | Input::Deposed
@@ -278,86 +286,87 @@ impl<'a> Shell<'a> {
         }
     }
 
-    fn take_role(&mut self, role: Role) {
-        // A leader that hears of another term was deposed in between, even if it did not hear that.
-        self.stand_down();
+    fn change_role(&mut self, role: Role) {
+        // Between two terms this process did not lead, even when the watch skipped the role in between.
+        self.stop_leading();
         match role {
             Role::Follower => {}
             Role::Leader(guard) => {
                 let (sender, loaded) = mpsc::channel(1);
-                let load = leadership::load(self.hands.clone(), guard.clone(), sender);
-                let questions = stand_by(&self.hands.bus, &self.question_sender);
-                let tasks = [spawn_scoped("take over", load), questions];
-                self.duty = Duty::TakingOver { guard, loaded, _tasks: tasks };
+                let load = leadership::load(self.context.clone(), guard.clone(), sender);
+                let queries = answer_as_standby(&self.context.bus, &self.query_sender);
+                let tasks = [spawn_scoped("take over", load), queries];
+                self.role_tasks = RoleTasks::TakingOver { guard, loaded, _tasks: tasks };
             }
         }
     }
 
-    fn stand_down(&mut self) {
-        match self.duty {
-            Duty::Standby { .. } => return,
-            Duty::TakingOver { .. } | Duty::Leading(_) => {}
+    fn stop_leading(&mut self) {
+        match self.role_tasks {
+            RoleTasks::Standby { .. } => return,
+            RoleTasks::TakingOver { .. } | RoleTasks::Leading(_) => {}
         }
-        // Dropping what led ends its tasks; then the core is told.
-        self.duty = Duty::Standby { _questions: stand_by(&self.hands.bus, &self.question_sender) };
-        self.hands.metrics.leader.set(0);
-        self.hands.metrics.term.set(0);
+        // Dropping the leadership ends its tasks before the core learns that it was deposed.
+        self.role_tasks = RoleTasks::Standby { _queries: answer_as_standby(&self.context.bus, &self.query_sender) };
+        self.context.metrics.leader.set(0);
+        self.context.metrics.term.set(0);
         self.feed(Input::Deposed);
     }
 
     fn lead(&mut self, stored: Vec<(String, Vec<u8>)>) {
-        let Duty::TakingOver { guard, .. } = &self.duty else { return };
+        let RoleTasks::TakingOver { guard, .. } = &self.role_tasks else { return };
         let guard = guard.clone();
-        let store = naming::read(&stored);
+        let store = store_name::read(&stored);
         let term = store.base.saturating_add(guard.term);
-        tracing::info!(term, records = stored.len(), "takes over");
-        let leadership = Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender);
-        self.duty = Duty::Leading(Box::new(leadership));
-        self.hands.metrics.leader.set(1);
-        self.hands.metrics.term.set(i64::try_from(term).unwrap_or(i64::MAX));
+        tracing::info!(term, records = stored.len(), "took over as the leader");
+        let leadership = Leadership::start(guard, Term(term), &stored, &self.context, &self.query_sender);
+        self.role_tasks = RoleTasks::Leading(Box::new(leadership));
+        self.context.metrics.leader.set(1);
+        self.context.metrics.term.set(i64::try_from(term).unwrap_or(i64::MAX));
         self.feed(Input::Elected { term: Term(term), stored });
     }
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Commit(commit) => self.undone.extend(self.duty.commit(commit)),
-            Effect::SendOrder { node, message } => self.undone.extend(self.duty.order(node, message)),
+            Effect::Commit(commit) => self.failed_effects.extend(self.role_tasks.commit(commit)),
+            Effect::SendOrder { node, message } => self.failed_effects.extend(self.role_tasks.order(node, message)),
             Effect::AskWhole { node } => self.count_dropped(self.answers.ask_whole(&node)),
             Effect::Resolve { inbox, outcome } => self.count_dropped(self.answers.resolve(inbox, outcome)),
-            // A leader that was stopped longer than its lease may not know yet: its asker asks again and hears another.
+            // A process that was suspended for longer than its lease may not know yet that another one leads. The apiserver
+            // repeats the query, and the present leader answers.
             Effect::Answer { reply, .. } if !reply.stale && !self.election.holds() => {
-                self.hands.metrics.dropped.inc();
+                self.context.metrics.dropped.inc();
             }
             Effect::Answer { inbox, reply } => {
                 self.plans.answered(&inbox);
                 self.count_dropped(self.answers.answer(inbox, reply));
             }
-            // What the plan is computed from was read while this process led, so the plan is as good as any answer then.
-            Effect::Plan { stale, .. } if !stale && !self.election.holds() => drop(self.hands.metrics.dropped.inc()),
-            Effect::Plan { inbox, stale, dry_run } => self.plans.compute(&self.hands.bus, inbox, stale, dry_run),
+            // The inputs of the plan date from this process's leadership, so the check happens here and not after the computation.
+            Effect::Plan { stale, .. } if !stale && !self.election.holds() => drop(self.context.metrics.dropped.inc()),
+            Effect::Plan { inbox, stale, dry_run } => self.plans.compute(&self.context.bus, inbox, stale, dry_run),
             Effect::Notify { callbacks, body } => {
                 for callback in callbacks {
-                    self.count_dropped(self.post.notice(callback, body.clone()));
+                    self.count_dropped(self.publisher.notice(callback, body.clone()));
                 }
             }
-            Effect::Record(event) => self.count_dropped(self.post.event(event)),
-            Effect::Bury(letter) => self.count_dropped(self.post.bury(post::kind_of(&letter), letter)),
+            Effect::Record(event) => self.count_dropped(self.publisher.event(event)),
+            Effect::Bury(letter) => self.count_dropped(self.publisher.dead_letter(publish::kind_of(&letter), letter)),
             Effect::StepDown { reason } => {
-                tracing::warn!(%reason, "gives up leadership");
+                tracing::warn!(%reason, "stepping down");
                 self.election.resign();
-                self.stand_down();
+                self.stop_leading();
             }
         }
     }
 
-    fn count_dropped(&self, handed: Result<(), post::Full>) {
-        if handed.is_err() {
-            self.hands.metrics.dropped.inc();
+    fn count_dropped(&self, sent: Result<(), publish::QueueFull>) {
+        if sent.is_err() {
+            self.context.metrics.dropped.inc();
         }
     }
 }
 
-impl Duty {
+impl RoleTasks {
     async fn next(&mut self) -> Event {
         match self {
             Self::Standby { .. } => std::future::pending().await,
@@ -369,10 +378,9 @@ impl Duty {
         }
     }
 
-    /// A command or an answer to an order that is at hand.
-    fn waiting(&mut self, turn: usize) -> Option<Input> {
+    fn try_next(&mut self, turn: usize) -> Option<Input> {
         match self {
-            Self::Leading(leadership) => leadership.waiting(turn),
+            Self::Leading(leadership) => leadership.try_next(turn),
             Self::Standby { .. } | Self::TakingOver { .. } => None,
         }
     }
@@ -392,8 +400,8 @@ impl Duty {
     }
 }
 
-fn stand_by(bus: &Bus, questions: &Questions) -> Scoped {
-    spawn_scoped("standby questions", ears::standby_questions(bus.clone(), questions.clone()))
+fn answer_as_standby(bus: &Bus, queries: &QuerySender) -> Scoped {
+    spawn_scoped("standby queries", subscriptions::standby_queries(bus.clone(), queries.clone()))
 }
 
 async fn sleep(wait: Option<std::time::Duration>) {
@@ -403,12 +411,12 @@ async fn sleep(wait: Option<std::time::Duration>) {
     }
 }
 
-/// The election and the schema are ours too, but not the core's.
+/// Whether the core mirrors this key. It does not mirror the keys of the election and of the schema.
 fn is_state(key: &str) -> bool {
     key.starts_with(keys::STATE) || key.starts_with(keys::OUTCOMES)
 }
 
-fn ours(change: Change) -> Option<Mirror> {
+fn mirrored(change: Change) -> Option<Mirror> {
     match change {
         Change::Reset(mut pairs) => {
             pairs.retain(|(key, _)| is_state(key));

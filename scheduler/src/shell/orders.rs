@@ -1,4 +1,4 @@
-//! The order lane: many nodes at once, each with a deadline. A slow node delays nobody else.
+//! Sends orders to up to [`MAX_IN_FLIGHT`] nodes concurrently, each with a deadline, so that a slow node does not delay the others.
 
 use std::time::Duration;
 
@@ -17,34 +17,32 @@ use tokio::sync::mpsc;
 use crate::core::io::Input;
 use crate::metrics::Metrics;
 
-/// An agent answers once the order is on its disk. One that is busy for longer says in its report what it obeys, which is an
-/// answer too. Longer would send less to nodes that are very busy, and notice a lost order as late for all others.
+/// An agent replies when the order is on its disk. When it takes longer, its next report shows which order it applied, and the
+/// core takes that as the reply. A longer deadline would repeat fewer orders to busy nodes, but detect lost orders later.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// Orders under way at once.
-const AT_ONCE: usize = 256;
-/// Orders that wait: one per node of a large cluster, as after a takeover. What does not fit is answered as unanswered,
-/// and the core sends it again later.
+const MAX_IN_FLIGHT: usize = 256;
+/// Orders that wait: one per node of a large cluster, as after a takeover. When full, the core counts the order as unanswered and
+/// sends it again later.
 const QUEUE: usize = 16_384;
 
-/// The loop's end of the lane.
-pub(super) struct Lane {
+pub(super) struct OrderQueue {
     sender: mpsc::Sender<(NodeName, OrderMessage)>,
     pub(super) replies: mpsc::Receiver<Input>,
 }
 
-pub(super) fn start(bus: Bus, metrics: Metrics) -> (Lane, Scoped) {
+pub(super) fn start(bus: Bus, metrics: Metrics) -> (OrderQueue, Scoped) {
     let (sender, orders) = mpsc::channel(QUEUE);
-    let (reply_sender, replies) = mpsc::channel(AT_ONCE);
-    (Lane { sender, replies }, spawn_scoped("orders", run(bus, metrics, orders, reply_sender)))
+    let (reply_sender, replies) = mpsc::channel(MAX_IN_FLIGHT);
+    (OrderQueue { sender, replies }, spawn_scoped("orders", run(bus, metrics, orders, reply_sender)))
 }
 
-/// What the core is told when an order could not be sent.
+/// The input for the core when an order could not be sent.
 pub(super) fn unanswered(node: NodeName, message: &OrderMessage) -> Input {
     Input::OrderReplied { node, fence: message.fence(), reply: None }
 }
 
-impl Lane {
-    pub(super) fn hand_over(&self, node: NodeName, message: OrderMessage) -> Option<Input> {
+impl OrderQueue {
+    pub(super) fn try_send(&self, node: NodeName, message: OrderMessage) -> Option<Input> {
         let refused = self.sender.try_send((node, message)).err()?;
         let (node, message) = refused.into_inner();
         Some(unanswered(node, &message))
@@ -57,18 +55,18 @@ async fn run(
     mut orders: mpsc::Receiver<(NodeName, OrderMessage)>,
     replies: mpsc::Sender<Input>,
 ) {
-    let mut under_way = FuturesUnordered::new();
+    let mut in_flight = FuturesUnordered::new();
     let mut texts = Texts::default();
     loop {
         tokio::select! {
-            order = orders.recv(), if under_way.len() < AT_ONCE => match order {
+            order = orders.recv(), if in_flight.len() < MAX_IN_FLIGHT => match order {
                 Some((node, message)) => {
                     let (fence, text) = (message.fence(), texts.of(&message));
-                    under_way.push(send(&bus, &metrics, node, fence, text));
+                    in_flight.push(send(&bus, &metrics, node, fence, text));
                 }
                 None => return,
             },
-            Some(reply) = under_way.next() => {
+            Some(reply) = in_flight.next() => {
                 if replies.send(reply).await.is_err() {
                     return;
                 }
@@ -86,16 +84,16 @@ async fn send(
 ) -> Input {
     metrics.orders.inc();
     let reply = match text {
-        Ok(text) => ask(bus, &node, &text).await,
+        Ok(text) => request(bus, &node, &text).await,
         Err(error) => Err(error.to_string()),
     };
     let reply = match reply {
         Ok(reply) => {
-            count(&reply, metrics);
+            count(&node, &reply, metrics);
             Some(reply)
         }
         Err(error) => {
-            tracing::debug!(%node, %fence, %error, "order not answered");
+            tracing::debug!(%node, %fence, %error, "the node did not reply to the order in time");
             metrics.unanswered_orders.inc();
             None
         }
@@ -103,22 +101,23 @@ async fn send(
     Input::OrderReplied { node, fence, reply }
 }
 
-async fn ask(bus: &Bus, node: &NodeName, text: &RawValue) -> Result<OrderReply, String> {
+async fn request(bus: &Bus, node: &NodeName, text: &RawValue) -> Result<OrderReply, String> {
     bus.request(&subjects::order(node), text, DEADLINE).await.map_err(|error| error.to_string())
 }
 
-fn count(reply: &OrderReply, metrics: &Metrics) {
+fn count(node: &NodeName, reply: &OrderReply, metrics: &Metrics) {
     match reply {
         OrderReply::Stale { have } => {
             metrics.stale_replies.inc();
-            tracing::warn!(%have, "a node obeys a later leader");
+            tracing::warn!(%node, %have, "the node refused an order: it follows a later leader");
         }
         OrderReply::Foreign { have, .. } => {
             metrics.stale_replies.inc();
             tracing::error!(
+                %node,
                 %have,
-                "a node obeys another store, or a later state of this one: etcd was wiped or came back with an older state; \
-                 restore a backup with deployctl restore"
+                "the node belongs to another store, or to a later state of this one: etcd was wiped or came back with an older \
+                 state; restore a backup with deployctl restore"
             );
         }
         OrderReply::Accepted { .. }

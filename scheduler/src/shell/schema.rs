@@ -1,110 +1,93 @@
-//! Is what is stored written in a shape this build understands? If it is an older one, the leader-to-be makes it ours.
+//! Checks the schema version of the stored state, and migrates an older state before this process leads.
 //!
-//! The migration runs under the guard of the election key, before anything is loaded. First the record says what it is being
-//! migrated to, so that no older scheduler leads over half of it; the version is raised last. Cut off in between, the next leader
-//! begins it again, and its steps leave alone what is made already (`migration`).
+//! The migration runs under the guard of the election key, before the state is loaded. It first stores the version to which it
+//! migrates, so that no older scheduler leads over a half-migrated state, and raises the version last. When it is interrupted, the
+//! next leader starts it again (`migration`).
 
 use contract::keys;
 use contract::record::SchemaRecord;
 use fabric::election::Guard;
 use fabric::etcd::{self, CommitResult, Op, Store, Writer};
 
-use crate::migration::{self, PRESENT, Shape};
+use crate::migration::{self, CURRENT, Schema};
 
-/// Why this build must not touch what is stored.
+/// Why this scheduler must not use the stored state.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A newer build wrote it.
     #[error(
         "etcd holds schema version {found}, this scheduler understands up to {understood}: a newer deployd wrote it; \
          run that version or newer, or restore a backup of the older one"
     )]
-    Newer {
-        /// The version found.
-        found: u32,
-        /// The newest we understand.
-        understood: u32,
-    },
-    /// It is no schema record.
+    Newer { found: u32, understood: u32 },
     #[error("the schema record at {} in etcd cannot be read", keys::SCHEMA)]
     Unreadable(#[source] serde_json::Error),
-    /// Nobody knows how to go on from this version.
     #[error(
-        "etcd holds schema version {found}, and this scheduler has no step from it; run the version in between first"
+        "etcd holds schema version {found}, from which this scheduler cannot migrate; run a deployd version in between first"
     )]
-    NoStep {
-        /// The version found.
-        found: u32,
-    },
-    /// Somebody else leads by now.
-    #[error("somebody else leads by now, so the schema is theirs to migrate")]
+    NoMigration { found: u32 },
+    #[error("another scheduler leads now and migrates the schema")]
     Deposed,
-    /// etcd refuses what is written.
     #[error("etcd refuses a record: {reason}")]
-    Invalid {
-        /// What etcd said.
-        reason: String,
-    },
-    /// etcd.
+    Invalid { reason: String },
     #[error("cannot read or write the schema version")]
     Store(#[source] etcd::Error),
 }
 
-/// Whether this build may read what is stored; nothing is written.
+/// Checks that this scheduler understands the stored state. Writes nothing.
 pub(crate) async fn check(store: &Store) -> Result<(), Error> {
     let value = store.get(keys::SCHEMA).await.map_err(Error::Store)?;
-    judge(value.as_deref(), &PRESENT).map(drop)
+    check_version(value.as_deref(), &CURRENT).map(drop)
 }
 
-/// The version a stored record tells; none where nothing is stored yet.
-pub(crate) fn judge(value: Option<&[u8]>, shape: &Shape) -> Result<Option<u32>, Error> {
+/// The version in a stored schema record; `None` for an empty store.
+pub(crate) fn check_version(value: Option<&[u8]>, schema: &Schema) -> Result<Option<u32>, Error> {
     let Some(value) = value else { return Ok(None) };
     let record: SchemaRecord = serde_json::from_slice(value).map_err(Error::Unreadable)?;
-    // Half of it may be newer already.
+    // An interrupted migration has converted a part of the state already.
     let found = record.version.max(record.migrating_to.unwrap_or(0));
-    match found > shape.version {
-        true => Err(Error::Newer { found, understood: shape.version }),
+    match found > schema.version {
+        true => Err(Error::Newer { found, understood: schema.version }),
         false => Ok(Some(record.version)),
     }
 }
 
-/// Brings what is stored into `shape`, as the leader that `guard` proves. Nothing is written when it has that shape.
-pub async fn prepare(store: &Store, guard: &Guard, name: &str, shape: &Shape) -> Result<(), Error> {
-    let mut scribe = Scribe { store, writer: Writer::new(store.clone(), guard.clone(), name) };
+/// Migrates the stored state to `schema`; writes nothing when it has that version. `guard` proves that this process leads.
+pub async fn prepare(store: &Store, guard: &Guard, name: &str, schema: &Schema) -> Result<(), Error> {
+    let mut migrator = Migrator { store, writer: Writer::new(store.clone(), guard.clone(), name) };
     let value = store.get(keys::SCHEMA).await.map_err(Error::Store)?;
-    let mut version = match judge(value.as_deref(), shape)? {
+    let mut version = match check_version(value.as_deref(), schema)? {
         Some(version) => version,
-        None => return scribe.record(SchemaRecord { version: shape.version, migrating_to: None }).await,
+        None => return migrator.record(SchemaRecord { version: schema.version, migrating_to: None }).await,
     };
-    while version < shape.version {
-        scribe.step(version, shape).await?;
+    while version < schema.version {
+        migrator.migrate(version, schema).await?;
         version += 1;
     }
     Ok(())
 }
 
-/// Writes as the leader.
-struct Scribe<'a> {
+struct Migrator<'a> {
     store: &'a Store,
     writer: Writer,
 }
 
-impl Scribe<'_> {
-    /// Makes the step from `version` to the next.
-    async fn step(&mut self, version: u32, shape: &Shape) -> Result<(), Error> {
-        let step = shape.steps.iter().find(|step| step.from == version).ok_or(Error::NoStep { found: version })?;
+impl Migrator<'_> {
+    /// Migrates from `version` to the next one.
+    async fn migrate(&mut self, version: u32, schema: &Schema) -> Result<(), Error> {
+        let found = schema.migrations.iter().find(|migration| migration.from == version);
+        let migration = found.ok_or(Error::NoMigration { found: version })?;
         let to = version + 1;
         self.record(SchemaRecord { version, migrating_to: Some(to) }).await?;
         let pairs = self.store.list(keys::STATE).await.map_err(Error::Store)?.pairs;
-        let transactions = migration::transactions(step, &pairs);
+        let transactions = migration::transactions(migration, &pairs);
         let (records, all) = (pairs.len(), transactions.len());
-        tracing::info!(from = version, to, records, transactions = all, "migrates what is stored");
+        tracing::info!(from = version, to, records, transactions = all, "migrating the stored state");
         for (done, transaction) in transactions.iter().enumerate() {
             self.commit(transaction).await?;
-            tracing::info!(to, done = done + 1, of = all, "migrates");
+            tracing::info!(to, done = done + 1, of = all, "committed a part of the migration");
         }
         self.record(SchemaRecord { version: to, migrating_to: None }).await?;
-        tracing::info!(version = to, "what is stored is migrated");
+        tracing::info!(version = to, "migrated the stored state");
         Ok(())
     }
 
@@ -127,19 +110,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_version_is_refused_also_when_only_half_of_it_is_there() {
-        let shape = Shape { version: 2, steps: &[] };
-        let judged = |text: &str| judge(Some(text.as_bytes()), &shape).map_err(|error| error.to_string());
-        assert_eq!(judge(None, &shape).unwrap(), None);
-        assert_eq!(judged(r#"{"version":1}"#), Ok(Some(1)));
-        assert_eq!(judged(r#"{"version":1,"migrating_to":2}"#), Ok(Some(1)));
+    fn a_newer_version_is_refused_also_in_the_middle_of_its_migration() {
+        let schema = Schema { version: 2, migrations: &[] };
+        let checked = |text: &str| check_version(Some(text.as_bytes()), &schema).map_err(|error| error.to_string());
+        assert_eq!(check_version(None, &schema).unwrap(), None);
+        assert_eq!(checked(r#"{"version":1}"#), Ok(Some(1)));
+        assert_eq!(checked(r#"{"version":1,"migrating_to":2}"#), Ok(Some(1)));
         for newer in [r#"{"version":3}"#, r#"{"version":2,"migrating_to":3}"#] {
             assert!(
-                judged(newer)
+                checked(newer)
                     .unwrap_err()
                     .starts_with("etcd holds schema version 3, this scheduler understands up to 2")
             );
         }
-        assert!(judged("[]").unwrap_err().contains("/deployd/schema"));
+        assert!(checked("[]").unwrap_err().contains("/deployd/schema"));
     }
 }

@@ -1,4 +1,4 @@
-//! How much of etcd a change takes, and what is refused when etcd is nearly full.
+//! How much etcd grows by a change, and what the leader refuses when etcd is nearly full.
 
 use contract::command::{Refusal, Verb, Verdict};
 use contract::keys;
@@ -8,7 +8,7 @@ use contract::rollout::{Strategy, StrategyType};
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use tokio::time::Instant;
 
-use crate::stage::{LIMIT, Stage, outcome};
+use crate::cluster::{Cluster, LIMIT, outcome};
 
 const CHANGES: u32 = 300;
 
@@ -38,7 +38,7 @@ fn create() -> Verb {
         name: name().to_string(),
         namespace: "growth".to_owned(),
         pod: pod(0),
-        // A serial group takes no other spec while no node has room, and there is no node here.
+        // A group without a strategy accepts no other spec while no node has capacity, and this cluster has no node.
         strategy: Some(Strategy { kind: StrategyType::RollingUpdate, ..Strategy::default() }),
         ..PodGroupSpec::default()
     };
@@ -49,50 +49,50 @@ fn patch(change: u32) -> Verb {
     Verb::PatchSpec { name: name(), pod: Box::new(pod(change)), cause: String::new() }
 }
 
-async fn verdict(stage: &Stage, id: &str, verb: Verb) -> Verdict {
-    outcome(&mut stage.command(id, verb).await).await.verdict
+async fn verdict(cluster: &Cluster, id: &str, verb: Verb) -> Verdict {
+    outcome(&mut cluster.command(id, verb).await).await.verdict
 }
 
 #[tokio::test]
 async fn a_label_change_grows_etcd_by_less_than_4_kb() {
-    let stage = Stage::set().await;
-    let _scheduler = stage.scheduler("only").await;
-    assert_eq!(verdict(&stage, "create", create()).await, Verdict::Accepted);
-    // As many revisions are kept afterwards as ever will be.
+    let cluster = Cluster::start().await;
+    let _scheduler = cluster.scheduler("only").await;
+    assert_eq!(verdict(&cluster, "create", create()).await, Verdict::Accepted);
+    // From here on the number of stored revisions does not grow.
     for change in 1..=20 {
-        assert_eq!(verdict(&stage, &format!("w{change}"), patch(change)).await, Verdict::Accepted);
+        assert_eq!(verdict(&cluster, &format!("w{change}"), patch(change)).await, Verdict::Accepted);
     }
-    let before = stage.store.size().await.unwrap();
+    let before = cluster.store.size().await.unwrap();
     for change in 0..CHANGES {
-        assert_eq!(verdict(&stage, &format!("c{change}"), patch(1000 + change)).await, Verdict::Accepted);
+        assert_eq!(verdict(&cluster, &format!("c{change}"), patch(1000 + change)).await, Verdict::Accepted);
     }
-    let after = stage.store.size().await.unwrap();
-    let stored = stage.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
+    let after = cluster.store.size().await.unwrap();
+    let stored = cluster.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
     let record = layout::read_group(&name(), &stored).unwrap().unwrap();
     assert_eq!(record.spec.version, 20 + CHANGES, "every change took effect");
     let grown = after.in_use.saturating_sub(before.in_use) / u64::from(CHANGES);
     println!("{CHANGES} label changes: etcd grew by {grown} bytes a change, from {before:?} to {after:?}");
-    assert!(grown > 0, "etcd does not say how large it is: {before:?} {after:?}");
+    assert!(grown > 0, "etcd did not grow: {before:?} {after:?}");
     assert!(grown < 4096, "{grown} bytes a change");
 }
 
 #[tokio::test]
-async fn a_leader_over_a_nearly_full_etcd_refuses_growth_and_lets_the_rest_pass() {
-    let stage = Stage::set().await;
-    let first = stage.scheduler("first").await;
-    assert_eq!(verdict(&stage, "create", create()).await, Verdict::Accepted);
+async fn with_a_nearly_full_etcd_the_leader_refuses_growth_and_accepts_removals() {
+    let cluster = Cluster::start().await;
+    let first = cluster.scheduler("first").await;
+    assert_eq!(verdict(&cluster, "create", create()).await, Verdict::Accepted);
     drop(first);
     // Any database is larger than this quota.
-    let second = stage.scheduler_with("second", &["--etcd-quota-bytes", "1000"]).await;
-    stage.leader().await;
+    let second = cluster.scheduler_with("second", &["--etcd-quota-bytes", "1000"]).await;
+    cluster.leader().await;
     let (started, mut number) = (Instant::now(), 0);
-    // The first sample of the size comes within moments of the start.
+    // The leader samples the size shortly after its start.
     let refused = loop {
         number += 1;
         let spec = PodGroupSpec { name: format!("other{number}"), pod: pod(0), ..PodGroupSpec::default() };
         let spec = PodGroupSpec { pod: PodSpec { name: spec.name.clone(), ..spec.pod }, ..spec };
-        match verdict(&stage, &format!("more{number}"), Verb::CreateGroup { spec: Box::new(spec) }).await {
-            Verdict::Accepted => assert!(started.elapsed() < LIMIT, "everything is accepted"),
+        match verdict(&cluster, &format!("more{number}"), Verb::CreateGroup { spec: Box::new(spec) }).await {
+            Verdict::Accepted => assert!(started.elapsed() < LIMIT, "every create was accepted"),
             refused @ Verdict::Refused(_) => break refused,
         }
     };
@@ -100,5 +100,5 @@ async fn a_leader_over_a_nearly_full_etcd_refuses_growth_and_lets_the_rest_pass(
     let (_, metrics) = second.get("/metrics").await.unwrap();
     assert!(metrics.contains("deployd_scheduler_store_quota_bytes 1000"), "{metrics}");
     let remove = Verb::RemoveGroup { name: name(), removal: Default::default() };
-    assert_eq!(verdict(&stage, "remove", remove).await, Verdict::Accepted);
+    assert_eq!(verdict(&cluster, "remove", remove).await, Verdict::Accepted);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 mod backup;
+mod cluster;
 mod commands;
 mod growth;
 mod life;
@@ -10,5 +11,4 @@ mod nodes;
 mod plans;
 mod rewound;
 mod schema;
-mod stage;
 mod wire;

@@ -1,4 +1,4 @@
-//! Nodes: reports are heard by everybody, orders come from the leader.
+//! Every scheduler receives the reports of a node; the leader sends it orders.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use contract::report::{NodeFacts, Report, ReportHead, ReportMessage, Stamp};
 use contract::subjects;
 use tokio::time::Instant;
 
-use crate::stage::{LIMIT, Stage};
+use crate::cluster::{Cluster, LIMIT};
 
 fn report(node: &NodeName) -> ReportMessage {
     let stamp = Stamp { node: node.clone(), incarnation: "one".to_owned(), sequence: 1, identity: "".into() };
@@ -28,10 +28,10 @@ fn report(node: &NodeName) -> ReportMessage {
     })
 }
 
-async fn knows(stage: &Stage, subject: &str) {
+async fn wait_for_node(cluster: &Cluster, subject: &str) {
     let started = Instant::now();
     loop {
-        let reply: Option<Reply> = stage.bus.request(subject, &Query::Nodes, Duration::from_secs(2)).await.ok();
+        let reply: Option<Reply> = cluster.bus.request(subject, &Query::Nodes, Duration::from_secs(2)).await.ok();
         if let Some(Reply { answer: Answer::Nodes(nodes), .. }) = reply
             && nodes.len() == 1
         {
@@ -44,15 +44,15 @@ async fn knows(stage: &Stage, subject: &str) {
 
 #[tokio::test]
 async fn a_node_that_reports_is_known_to_leader_and_standby_and_gets_an_order() {
-    let stage = Stage::set().await;
-    let _first = stage.scheduler("first").await;
-    let (_, term) = stage.leader().await;
-    let _second = stage.scheduler("second").await;
+    let cluster = Cluster::start().await;
+    let _first = cluster.scheduler("first").await;
+    let (_, term) = cluster.leader().await;
+    let _second = cluster.scheduler("second").await;
     let node: NodeName = "node.one".parse().unwrap();
-    let mut orders = stage.bus.subscribe(&subjects::order(&node)).await.unwrap();
-    stage.bus.publish(&subjects::report(&node), &report(&node)).await.unwrap();
-    knows(&stage, subjects::QUERY_LEADER).await;
-    knows(&stage, subjects::QUERY_STANDBY).await;
+    let mut orders = cluster.bus.subscribe(&subjects::order(&node)).await.unwrap();
+    cluster.bus.publish(&subjects::report(&node), &report(&node)).await.unwrap();
+    wait_for_node(&cluster, subjects::QUERY_LEADER).await;
+    wait_for_node(&cluster, subjects::QUERY_STANDBY).await;
     let order = tokio::time::timeout(LIMIT, orders.next()).await.expect("an order in time").expect("open");
     let message: OrderMessage = order.decode().unwrap();
     assert_eq!(message.fence().term.0, term);
@@ -61,5 +61,5 @@ async fn a_node_that_reports_is_known_to_leader_and_standby_and_gets_an_order() 
         OrderMessage::Delta(delta) => delta.digest,
     };
     let accepted = OrderReply::Accepted { fence: message.fence(), digest };
-    stage.bus.answer(&order.reply.unwrap(), &accepted).await.unwrap();
+    cluster.bus.answer(&order.reply.unwrap(), &accepted).await.unwrap();
 }

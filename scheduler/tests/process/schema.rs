@@ -1,4 +1,4 @@
-//! The shape of what is stored: older ones are migrated by whoever is about to lead, newer ones are led over by nobody.
+//! A new leader migrates an older schema; a scheduler does not lead over a newer one.
 
 use contract::keys;
 use contract::layout::{self, Stored};
@@ -9,24 +9,24 @@ use fabric::election::{Election, Guard, Role, Settings};
 use fabric::etcd::Op;
 use fabric::shutdown::Shutdown;
 use rustix::process::Signal;
-use scheduler::migration::{Change, Shape, Step, transactions};
+use scheduler::migration::{Change, Migration, Schema, transactions};
 use scheduler::schema::{Error, prepare};
 use tokio::time::Instant;
 
-use crate::stage::{LIMIT, Stage};
+use crate::cluster::{Cluster, LIMIT};
 
-/// More than two transactions of them.
+/// More than fit into two transactions.
 const RECORDS: usize = 250;
 
-/// From `old N` to `new N`, and then from `new N` to `newest N`; the cursor goes.
-const STEPS: [Step; 2] = [
-    Step {
+/// From `old N` to `new N`, then from `new N` to `newest N`. The first one removes the cursor.
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
         from: 1,
         change: |key, value| if key == keys::CURSOR { Change::Remove } else { renamed(value, "old ", "new ") },
     },
-    Step { from: 2, change: |_, value| renamed(value, "new ", "newest ") },
+    Migration { from: 2, change: |_, value| renamed(value, "new ", "newest ") },
 ];
-const SHAPE: Shape = Shape { version: 3, steps: &STEPS };
+const SCHEMA: Schema = Schema { version: 3, migrations: &MIGRATIONS };
 
 fn renamed(value: &[u8], from: &str, to: &str) -> Change {
     let text = String::from_utf8_lossy(value);
@@ -37,41 +37,41 @@ fn put(key: String, value: &str) -> Op {
     Op::Put { key, value: value.as_bytes().to_vec(), lease: None }
 }
 
-/// The key of a record.
-fn record(number: usize) -> String {
+fn record_key(number: usize) -> String {
     keys::node(&format!("n{number:04}").parse().unwrap())
 }
 
-/// Writes a whole cluster's worth of records in the oldest shape.
-async fn store_old(stage: &Stage) {
-    let old: Vec<Op> = (0..RECORDS).map(|number| put(record(number), &format!("old {number}"))).collect();
+/// Stores records in the oldest schema.
+async fn store_old(cluster: &Cluster) {
+    let old: Vec<Op> = (0..RECORDS).map(|number| put(record_key(number), &format!("old {number}"))).collect();
     for part in old.chunks(100) {
-        stage.store.commit(None, part).await.unwrap();
+        cluster.store.commit(None, part).await.unwrap();
     }
     let rest = [
         put(keys::SCHEMA.to_owned(), r#"{"version":1}"#),
         put(keys::CURSOR.to_owned(), "gone"),
-        put(keys::CALLBACKS.to_owned(), "not of this kind"),
+        put(keys::CALLBACKS.to_owned(), "unaffected"),
     ];
-    stage.store.commit(None, &rest).await.unwrap();
+    cluster.store.commit(None, &rest).await.unwrap();
 }
 
-async fn is_migrated(stage: &Stage) {
-    let pairs = stage.store.list(keys::STATE).await.unwrap().pairs;
+async fn assert_migrated(cluster: &Cluster) {
+    let pairs = cluster.store.list(keys::STATE).await.unwrap().pairs;
     let mut expected: Vec<(String, String)> =
-        (0..RECORDS).map(|number| (record(number), format!("newest {number}"))).collect();
-    expected.push((keys::CALLBACKS.to_owned(), "not of this kind".to_owned()));
+        (0..RECORDS).map(|number| (record_key(number), format!("newest {number}"))).collect();
+    expected.push((keys::CALLBACKS.to_owned(), "unaffected".to_owned()));
     expected.sort();
     let found: Vec<(String, String)> =
         pairs.into_iter().map(|(key, value)| (key, String::from_utf8(value).unwrap())).collect();
     assert_eq!(found, expected);
-    let schema: SchemaRecord = serde_json::from_slice(&stage.store.get(keys::SCHEMA).await.unwrap().unwrap()).unwrap();
+    let schema: SchemaRecord =
+        serde_json::from_slice(&cluster.store.get(keys::SCHEMA).await.unwrap().unwrap()).unwrap();
     assert_eq!(schema, SchemaRecord { version: 3, migrating_to: None });
 }
 
-/// An election won.
-async fn elected(stage: &Stage) -> (Election, Guard) {
-    let election = Election::start(stage.store.clone(), keys::LEADER, "me", Settings::default(), Shutdown::new());
+/// Wins the election.
+async fn elected(cluster: &Cluster) -> (Election, Guard) {
+    let election = Election::start(cluster.store.clone(), keys::LEADER, "me", Settings::default(), Shutdown::new());
     let mut role = election.role();
     let led = tokio::time::timeout(LIMIT, role.wait_for(|role| matches!(role, Role::Leader(_)))).await;
     let Role::Leader(guard) = led.expect("elected in time").unwrap().clone() else { panic!("not a leader") };
@@ -79,56 +79,56 @@ async fn elected(stage: &Stage) -> (Election, Guard) {
 }
 
 #[tokio::test]
-async fn an_older_shape_becomes_ours_and_the_second_time_nothing_is_written() {
-    let stage = Stage::set().await;
-    store_old(&stage).await;
-    let (_election, guard) = elected(&stage).await;
-    prepare(&stage.store, &guard, "me", &SHAPE).await.unwrap();
-    is_migrated(&stage).await;
-    let before = stage.store.list(keys::ROOT).await.unwrap().revision;
-    prepare(&stage.store, &guard, "me", &SHAPE).await.unwrap();
-    assert_eq!(stage.store.list(keys::ROOT).await.unwrap().revision, before);
+async fn an_older_schema_is_migrated_once_and_a_second_run_writes_nothing() {
+    let cluster = Cluster::start().await;
+    store_old(&cluster).await;
+    let (_election, guard) = elected(&cluster).await;
+    prepare(&cluster.store, &guard, "me", &SCHEMA).await.unwrap();
+    assert_migrated(&cluster).await;
+    let before = cluster.store.list(keys::ROOT).await.unwrap().revision;
+    prepare(&cluster.store, &guard, "me", &SCHEMA).await.unwrap();
+    assert_eq!(cluster.store.list(keys::ROOT).await.unwrap().revision, before);
 }
 
 #[tokio::test]
-async fn a_migration_that_was_cut_off_anywhere_is_finished_by_the_next() {
-    let stage = Stage::set().await;
-    let (_election, guard) = elected(&stage).await;
+async fn an_interrupted_migration_is_finished_by_the_next_leader() {
+    let cluster = Cluster::start().await;
+    let (_election, guard) = elected(&cluster).await;
     for cut in 0..=3 {
-        store_old(&stage).await;
-        let pairs = stage.store.list(keys::STATE).await.unwrap().pairs;
-        let made = transactions(&STEPS[0], &pairs);
+        store_old(&cluster).await;
+        let pairs = cluster.store.list(keys::STATE).await.unwrap().pairs;
+        let made = transactions(&MIGRATIONS[0], &pairs);
         assert_eq!(made.len(), 3, "of 250 records and the cursor");
         let begun = put(keys::SCHEMA.to_owned(), r#"{"version":1,"migrating_to":2}"#);
-        stage.store.commit(None, &[begun]).await.unwrap();
+        cluster.store.commit(None, &[begun]).await.unwrap();
         for transaction in &made[..cut] {
-            stage.store.commit(None, transaction).await.unwrap();
+            cluster.store.commit(None, transaction).await.unwrap();
         }
-        prepare(&stage.store, &guard, "me", &SHAPE).await.unwrap();
-        is_migrated(&stage).await;
+        prepare(&cluster.store, &guard, "me", &SCHEMA).await.unwrap();
+        assert_migrated(&cluster).await;
     }
 }
 
 #[tokio::test]
-async fn who_does_not_lead_any_more_migrates_nothing() {
-    let stage = Stage::set().await;
-    store_old(&stage).await;
-    let (_election, guard) = elected(&stage).await;
-    let before = stage.store.list(keys::STATE).await.unwrap().pairs;
+async fn a_deposed_leader_migrates_nothing() {
+    let cluster = Cluster::start().await;
+    store_old(&cluster).await;
+    let (_election, guard) = elected(&cluster).await;
+    let before = cluster.store.list(keys::STATE).await.unwrap().pairs;
     let deposed = Guard { term: guard.term - 1, ..guard.clone() };
-    let refused = prepare(&stage.store, &deposed, "me", &SHAPE).await;
+    let refused = prepare(&cluster.store, &deposed, "me", &SCHEMA).await;
     assert!(matches!(refused, Err(Error::Deposed)), "{refused:?}");
-    assert_eq!(stage.store.list(keys::STATE).await.unwrap().pairs, before);
-    assert_eq!(stage.store.get(keys::SCHEMA).await.unwrap().unwrap(), br#"{"version":1}"#);
-    // And a version nobody has a step for is left alone by its leader too.
-    let lost = Shape { version: 3, steps: &[] };
-    let refused = prepare(&stage.store, &guard, "me", &lost).await;
-    assert!(matches!(refused, Err(Error::NoStep { found: 1 })), "{refused:?}");
+    assert_eq!(cluster.store.list(keys::STATE).await.unwrap().pairs, before);
+    assert_eq!(cluster.store.get(keys::SCHEMA).await.unwrap().unwrap(), br#"{"version":1}"#);
+    // A leader without a migration from the stored version changes nothing either.
+    let incomplete = Schema { version: 3, migrations: &[] };
+    let refused = prepare(&cluster.store, &guard, "me", &incomplete).await;
+    assert!(matches!(refused, Err(Error::NoMigration { found: 1 })), "{refused:?}");
 }
 
 #[tokio::test]
-async fn what_schema_1_stored_is_led_over_after_its_migration() {
-    let stage = Stage::set().await;
+async fn a_scheduler_migrates_the_state_of_schema_1_and_leads() {
+    let cluster = Cluster::start().await;
     let name: GroupName = "hello.web.web".parse().unwrap();
     let pod = PodSpec { name: name.to_string(), ..PodSpec::default() };
     let spec = PodGroupSpec { name: name.to_string(), num_instances: 120, pod, ..PodGroupSpec::default() };
@@ -141,28 +141,29 @@ async fn what_schema_1_stored_is_led_over_after_its_migration() {
         put(keys::group(&name), &serde_json::to_string(&record).unwrap()),
         put(former.clone(), &serde_json::to_string(&placement).unwrap()),
     ];
-    stage.store.commit(None, &old).await.unwrap();
-    let _scheduler = stage.scheduler("first").await;
-    assert_eq!(stage.leader().await.0, "first");
-    let stored: Stored = stage.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
+    cluster.store.commit(None, &old).await.unwrap();
+    let _scheduler = cluster.scheduler("first").await;
+    assert_eq!(cluster.leader().await.0, "first");
+    let stored: Stored = cluster.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
     assert_eq!(layout::read_group(&name, &stored).unwrap().map(|found| found.spec), Some(record.spec));
     let slots = layout::read_slots(&name, &stored).unwrap();
     assert_eq!((slots.len(), slots[119].node.clone()), (120, placement.slots[0].node.clone()));
     assert_eq!(stored.keys().filter(|key| key.starts_with(&keys::placements(&name))).count(), 3, "three pages");
     assert!(!stored.contains_key(&former), "the old key is gone");
-    let schema: SchemaRecord = serde_json::from_slice(&stage.store.get(keys::SCHEMA).await.unwrap().unwrap()).unwrap();
+    let schema: SchemaRecord =
+        serde_json::from_slice(&cluster.store.get(keys::SCHEMA).await.unwrap().unwrap()).unwrap();
     assert_eq!(schema, SchemaRecord { version: SCHEMA_VERSION, migrating_to: None });
 }
 
 #[tokio::test]
-async fn a_standby_that_is_older_than_what_is_stored_does_not_lead_and_says_why() {
-    let stage = Stage::set().await;
-    let mut first = stage.scheduler("first").await;
-    assert_eq!(stage.leader().await.0, "first");
-    let mut second = stage.scheduler("second").await;
-    // As a newer leader does in the middle of its migration.
+async fn a_standby_that_is_older_than_the_stored_schema_does_not_lead_and_exits_with_the_reason() {
+    let cluster = Cluster::start().await;
+    let mut first = cluster.scheduler("first").await;
+    assert_eq!(cluster.leader().await.0, "first");
+    let mut second = cluster.scheduler("second").await;
+    // A newer leader stores this in the middle of its migration.
     let newer = put(keys::SCHEMA.to_owned(), r#"{"version":1,"migrating_to":99}"#);
-    stage.store.commit(None, &[newer]).await.unwrap();
+    cluster.store.commit(None, &[newer]).await.unwrap();
     let started = Instant::now();
     loop {
         let (status, text) = second.get("/readyz").await.unwrap();
@@ -174,8 +175,8 @@ async fn a_standby_that_is_older_than_what_is_stored_does_not_lead_and_says_why(
     }
     first.signal(Signal::TERM);
     assert_eq!(first.ended().await.code(), Some(0));
-    assert_eq!(second.ended().await.code(), Some(1), "{}", stage.log("second"));
-    let log = stage.log("second");
-    assert!(log.contains("etcd holds schema version 99") && !log.contains("takes over"), "{log}");
-    assert_eq!(stage.ask_leader(&contract::query::Query::Cluster).await, None, "nobody leads");
+    assert_eq!(second.ended().await.code(), Some(1), "{}", cluster.log("second"));
+    let log = cluster.log("second");
+    assert!(log.contains("etcd holds schema version 99") && !log.contains("took over"), "{log}");
+    assert_eq!(cluster.ask_leader(&contract::query::Query::Cluster).await, None, "no scheduler leads");
 }

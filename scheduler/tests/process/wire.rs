@@ -1,4 +1,4 @@
-//! Commands of another version: taken when this one understands them, refused with the remedy when it would misread them.
+//! Commands of another wire version: the leader runs those that it understands and refuses newer ones with a remedy.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use contract::query::{Answer, Query};
 use contract::subjects;
 use contract::time::Timestamp;
 
-use crate::stage::{Stage, add_callback, outcome};
+use crate::cluster::{Cluster, add_callback, outcome};
 
-/// Stores a command that needs so new a reader; what became of it, by its name.
-async fn fate(stage: &Stage, number: usize, wire: &str) -> Verdict {
+/// Sends a command that needs wire version `wire`.
+async fn send_with_version(cluster: &Cluster, number: usize, wire: &str) -> Verdict {
     let id = format!("wire-{number}");
     let (at, verb) = (Timestamp::from_millis(1), add_callback(number));
     let command = Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb, digest: None };
-    let inbox = stage.bus.inbox();
-    let mut heard = stage.bus.subscribe(&inbox).await.unwrap();
+    let inbox = cluster.bus.inbox();
+    let mut reply = cluster.bus.subscribe(&inbox).await.unwrap();
     let headers = [(subjects::REPLY_HEADER, inbox.as_str()), (subjects::WIRE_HEADER, wire)];
     let patience = Duration::from_secs(5);
-    stage.bus.publish_durable(subjects::COMMANDS, &id, &headers, &command, patience).await.unwrap();
-    let heard = outcome(&mut heard).await;
-    assert_eq!(heard.id, command.id, "whoever waits knows what for");
-    let asked = stage.ask_leader(&Query::Operation { id: command.id }).await.expect("a leader");
-    assert_eq!(asked.answer, Answer::Operation(Some(heard.clone())), "and so does whoever asks later");
-    heard.verdict
+    cluster.bus.publish_durable(subjects::COMMANDS, &id, &headers, &command, patience).await.unwrap();
+    let outcome = outcome(&mut reply).await;
+    assert_eq!(outcome.id, command.id);
+    let queried = cluster.ask_leader(&Query::Operation { id: command.id }).await.expect("a leader");
+    assert_eq!(queried.answer, Answer::Operation(Some(outcome.clone())), "the leader remembers the outcome");
+    outcome.verdict
 }
 
 #[tokio::test]
-async fn a_command_is_judged_by_the_version_it_needs() {
-    let stage = Stage::set().await;
-    let _scheduler = stage.scheduler("only").await;
-    stage.leader().await;
+async fn a_command_that_needs_a_newer_wire_version_is_refused() {
+    let cluster = Cluster::start().await;
+    let _scheduler = cluster.scheduler("only").await;
+    cluster.leader().await;
     for wire in 1..=WIRE_VERSION {
-        assert_eq!(fate(&stage, wire as usize, &wire.to_string()).await, Verdict::Accepted);
+        assert_eq!(send_with_version(&cluster, wire as usize, &wire.to_string()).await, Verdict::Accepted);
     }
-    let newer = fate(&stage, 99, &(WIRE_VERSION + 1).to_string()).await;
+    let newer = send_with_version(&cluster, 99, &(WIRE_VERSION + 1).to_string()).await;
     let Verdict::Refused(Refusal::Malformed { reason }) = newer else { panic!("{newer:?}") };
     assert!(reason.contains("upgrade the schedulers"), "{reason}");
-    assert_eq!(stage.callbacks(1).await.len(), WIRE_VERSION as usize, "what was refused changed nothing");
+    assert_eq!(cluster.callbacks(1).await.len(), WIRE_VERSION as usize, "a refused command changes nothing");
 }

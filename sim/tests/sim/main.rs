@@ -5,7 +5,7 @@ mod plans;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sim::invariants::Invariant;
+use sim::checks::invariants::Invariant;
 use sim::mutant::Mutant;
 use sim::run::{once, run};
 

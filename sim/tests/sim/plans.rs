@@ -11,12 +11,12 @@ use contract::query::{Answer, Query};
 use contract::rollout::{PodReplacement, StrategyType, UpdatePolicy};
 use contract::rollout_view::{InstanceChange, PlanView};
 use contract::spec::{HealthConfig, PodGroupSpec, PodSpec};
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
-use sim::conducted;
-use sim::played::{self, Act};
+use planner::rollout::controller::RolloutState;
+use planner::rollout::transition::RolloutPhase;
+use sim::checks::rollout_changes::{self, RolloutStep};
 use sim::random::Random;
-use sim::stage::Stage;
+use sim::workload::rollout_specs;
+use sim::world::faultless::FaultlessWorld;
 
 use super::for_each_seed;
 
@@ -33,21 +33,21 @@ struct Pair {
 
 /// How the history of a pair is compared with its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Likeness {
+enum Comparison {
     /// Step by step: the same deeds at once, in the same order.
     Steps,
     /// Group by group: the same deeds to the same instances. Pods that come up one after the other make several steps of one.
     Groups,
-    /// What becomes of each instance. Which of them gets a second pod and which is renewed, and whom a group takes of those
+    /// What becomes of each instance. Target of them gets a second pod and which is renewed, and whom a group takes of those
     /// that were just created, follows from who comes up, or is gone, first.
-    Fates,
+    Changes,
 }
 
 fn pair(name: &GroupName, seed: u64) -> Pair {
     let mut random = Random::new(seed).fork(5);
-    let mut before = *conducted::group(name, sim::queue::BEGINNING, &mut random);
+    let mut before = *rollout_specs::group(name, sim::world::event_queue::BEGINNING, &mut random);
     before.num_instances = i64::try_from(random.between(1, 12)).unwrap_or(1);
-    before.pod = sound(conducted::pod(name, 0, &mut random), seed);
+    before.pod = sound(rollout_specs::pod(name, 0, &mut random), seed);
     if let Some(topology) = &mut before.topology {
         // A unit nobody has room in is given to others only after a while: that is repair, not plan.
         topology.values.retain(|unit| unit != "c");
@@ -69,7 +69,7 @@ fn pair(name: &GroupName, seed: u64) -> Pair {
         _ => (true, true),
     };
     if changes_pod {
-        after.pod = sound(conducted::pod(name, 0, &mut random), seed);
+        after.pod = sound(rollout_specs::pod(name, 0, &mut random), seed);
     }
     if changes_count {
         after.num_instances = i64::try_from(random.between(0, 12)).unwrap_or(1);
@@ -91,34 +91,37 @@ fn sound(pod: PodSpec, seed: u64) -> PodSpec {
 }
 
 /// Lets time pass until the release is over, every group confirmed.
-fn play(stage: &mut Stage, name: &GroupName) -> Result<(), String> {
+fn play(world: &mut FaultlessWorld, name: &GroupName) -> Result<(), String> {
     for _ in 0..MOST_MOMENTS {
-        let Some(release) = stage.read::<Release>(&keys::release(name)) else {
-            stage.pass();
+        let Some(release) = world.read::<RolloutState>(&keys::release(name)) else {
+            world.pass();
             continue;
         };
-        let record = stage.record().ok_or("the group is gone")?;
-        if release.phase == Phase::Completed && release.target == record.spec.version && is_still(stage, &record.spec) {
+        let record = world.record().ok_or("the group is gone")?;
+        if release.phase == RolloutPhase::Completed
+            && release.target == record.spec.version
+            && is_still(world, &record.spec)
+        {
             return Ok(());
         }
-        if release.phase == Phase::WaitingForConfirm && release.confirmed != release.group {
-            let action = RolloutAction::Confirm { group: release.group };
-            stage.command(Verb::Rollout { name: name.clone(), release: None, action });
+        if release.phase == RolloutPhase::WaitingForConfirm && release.confirmed != release.batch {
+            let action = RolloutAction::Confirm { group: release.batch };
+            world.command(Verb::Rollout { name: name.clone(), release: None, action });
         }
-        stage.pass();
+        world.pass();
     }
-    Err(format!("it does not come to an end: {:?}", stage.scenes.last()))
+    Err(format!("it does not come to an end: {:?}", world.snapshots.last()))
 }
 
 /// As many instances as wanted, each with one pod.
-fn is_still(stage: &Stage, spec: &PodGroupSpec) -> bool {
-    let slots = stage.scenes.last().map_or(&[][..], |scene| &scene.slots);
+fn is_still(world: &FaultlessWorld, spec: &PodGroupSpec) -> bool {
+    let slots = world.snapshots.last().map_or(&[][..], |snapshot| &snapshot.slots);
     let instances = slots.iter().filter(|slot| slot.filling != contract::record::Filling::Nothing);
     let is_single = slots.iter().all(|slot| slot.next.is_none() && slot.leaves.is_none());
     i64::try_from(instances.count()).unwrap_or(0) == spec.num_instances && is_single
 }
 
-fn apply(stage: &mut Stage, name: &GroupName, pair: &Pair) -> Result<(), String> {
+fn apply(world: &mut FaultlessWorld, name: &GroupName, pair: &Pair) -> Result<(), String> {
     // Nothing is decided before all of it is known: a plan is about the whole change.
     let mut verbs = vec![Verb::RunEngine { running: false }];
     if pair.after.num_instances != pair.before.num_instances {
@@ -130,7 +133,7 @@ fn apply(stage: &mut Stage, name: &GroupName, pair: &Pair) -> Result<(), String>
         verbs.push(Verb::PatchSpec { name: name.clone(), pod, cause: String::new() });
     }
     verbs.push(Verb::RunEngine { running: true });
-    for outcome in stage.commands(verbs) {
+    for outcome in world.commands(verbs) {
         if outcome.verdict != Verdict::Accepted {
             return Err(format!("{outcome:?}"));
         }
@@ -138,7 +141,7 @@ fn apply(stage: &mut Stage, name: &GroupName, pair: &Pair) -> Result<(), String>
     Ok(())
 }
 
-fn likeness(pair: &Pair, plan: &PlanView) -> Likeness {
+fn comparison(pair: &Pair, plan: &PlanView) -> Comparison {
     let is_live = plan.changes.values().any(|change| *change == InstanceChange::InPlace)
         && pair.after.update_policy != UpdatePolicy::ReCreate;
     let is_counted_gone = pair.before.pod_replacement == Some(PodReplacement::Complete);
@@ -147,9 +150,9 @@ fn likeness(pair: &Pair, plan: &PlanView) -> Likeness {
     let is_rolling = pair.before.strategy_type() == StrategyType::RollingUpdate;
     let is_grown = pair.before.num_instances != pair.after.num_instances;
     match (is_together, is_rolling || is_grown) {
-        (true, _) => Likeness::Steps,
-        (false, false) => Likeness::Groups,
-        (false, true) => Likeness::Fates,
+        (true, _) => Comparison::Steps,
+        (false, false) => Comparison::Groups,
+        (false, true) => Comparison::Changes,
     }
 }
 
@@ -157,67 +160,67 @@ fn likeness(pair: &Pair, plan: &PlanView) -> Likeness {
 /// The same numbers of the same deeds in the same steps, but not of the same instances.
 const OTHER_INSTANCES: &str = "other instances in the same steps";
 
-/// Which of the instances comes next also depends on where their siblings are, and a pod that still stops counts for a moment
+/// Target of the instances comes next also depends on where their siblings are, and a pod that still stops counts for a moment
 /// that a plan does not know. So many plans of a thousand may name other instances.
 const MOST_OTHER_INSTANCES: usize = 3;
 
 /// The deeds of each step, without their instances.
-fn kinds(acts: &[Act]) -> Vec<Vec<String>> {
-    let kinds = |act: &Act| {
-        let mut kinds: Vec<String> = act.actions.iter().map(|(_, kind, unit)| format!("{kind} {unit}")).collect();
+fn kinds(steps: &[RolloutStep]) -> Vec<Vec<String>> {
+    let kinds = |step: &RolloutStep| {
+        let mut kinds: Vec<String> = step.actions.iter().map(|(_, kind, unit)| format!("{kind} {unit}")).collect();
         kinds.sort();
         kinds
     };
-    acts.iter().map(kinds).collect()
+    steps.iter().map(kinds).collect()
 }
 
-fn difference(plan: &PlanView, stage: &Stage, likeness: Likeness) -> Option<String> {
-    let (planned, played) = (played::planned(plan), played::acts(&stage.scenes));
-    let show = |acts: &[Act]| acts.iter().map(|act| format!("\n    {act:?}")).collect::<String>();
-    let told = |what: &str| Some(format!("{what}\n  planned:{}\n  played:{}", show(&planned), show(&played)));
-    if likeness == Likeness::Steps && planned != played {
-        return told(if kinds(&planned) == kinds(&played) { OTHER_INSTANCES } else { "other steps" });
+fn difference(plan: &PlanView, world: &FaultlessWorld, comparison: Comparison) -> Option<String> {
+    let (planned, observed) = (rollout_changes::planned(plan), rollout_changes::steps(&world.snapshots));
+    let show = |steps: &[RolloutStep]| steps.iter().map(|step| format!("\n    {step:?}")).collect::<String>();
+    let told = |what: &str| Some(format!("{what}\n  planned:{}\n  observed:{}", show(&planned), show(&observed)));
+    if comparison == Comparison::Steps && planned != observed {
+        return told(if kinds(&planned) == kinds(&observed) { OTHER_INSTANCES } else { "other steps" });
     }
-    if likeness == Likeness::Groups && played::by_group(&planned) != played::by_group(&played) {
+    if comparison == Comparison::Groups && rollout_changes::by_group(&planned) != rollout_changes::by_group(&observed) {
         return told("other groups");
     }
-    let (first, last) = (stage.scenes.first()?, stage.scenes.last()?);
-    let changes = played::changes(first, last);
+    let (first, last) = (world.snapshots.first()?, world.snapshots.last()?);
+    let changes = rollout_changes::changes(first, last);
     if changes != plan.changes {
-        return told(&format!("other fates: planned {:?}, played {changes:?}", plan.changes));
+        return told(&format!("other fates: planned {:?}, observed {changes:?}", plan.changes));
     }
     None
 }
 
-fn compare(seed: u64) -> Result<Likeness, String> {
+fn compare(seed: u64) -> Result<Comparison, String> {
     let name: GroupName = format!("roll{}.web.web", seed % 20).parse().map_err(|error| format!("{error:?}"))?;
     let pair = pair(&name, seed);
-    let mut stage = Stage::new(4, &name);
+    let mut world = FaultlessWorld::new(4, &name);
     let is_new = seed.is_multiple_of(10);
     let wanted = if is_new { &pair.before } else { &pair.after };
     if !is_new {
-        let outcome = stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
+        let outcome = world.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
         if outcome.verdict != Verdict::Accepted {
             return Err(format!("{outcome:?}"));
         }
-        play(&mut stage, &name)?;
+        play(&mut world, &name)?;
     }
-    stage.rest();
-    stage.forget();
-    let Answer::Plan(plan) = stage.ask(Query::Plan { spec: Box::new(wanted.clone()), within_millis: None }) else {
+    world.rest();
+    world.forget();
+    let Answer::Plan(plan) = world.ask(Query::Plan { spec: Box::new(wanted.clone()), within_millis: None }) else {
         return Err("a plan is answered with another thing".to_owned());
     };
     let plan = plan.map_err(|refusal| format!("refused: {refusal:?}"))?;
     if is_new {
-        stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
+        world.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
     } else {
-        apply(&mut stage, &name, &pair)?;
+        apply(&mut world, &name, &pair)?;
     }
-    play(&mut stage, &name)?;
-    let likeness = likeness(&pair, &plan);
+    play(&mut world, &name)?;
+    let comparison = comparison(&pair, &plan);
     let strategy = serde_json::to_string(&wanted.strategy).unwrap_or_default();
-    match difference(&plan, &stage, likeness) {
-        None => Ok(likeness),
+    match difference(&plan, &world, comparison) {
+        None => Ok(comparison),
         Some(difference) => {
             let (from, to) = (pair.before.num_instances, pair.after.num_instances);
             let rest = format!("{:?} {:?} {:?}", wanted.topology, wanted.update_policy, wanted.pod_replacement);
@@ -231,7 +234,7 @@ fn a_plan_is_what_happens() {
     let (failed, counts) = (Mutex::new(Vec::new()), [const { AtomicU64::new(0) }; 3]);
     for_each_seed(PAIRS, |seed| {
         match compare(seed) {
-            Ok(likeness) => drop(counts[likeness as usize].fetch_add(1, Ordering::Relaxed)),
+            Ok(comparison) => drop(counts[comparison as usize].fetch_add(1, Ordering::Relaxed)),
             Err(wrong) => failed.lock().unwrap().push((seed, wrong)),
         }
         true
@@ -257,11 +260,11 @@ fn a_plan_says_that_nothing_happens_when_nothing_does() {
     let name: GroupName = "roll0.web.web".parse().unwrap();
     for seed in 0..20 {
         let pair = pair(&name, seed);
-        let mut stage = Stage::new(4, &name);
-        stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
-        play(&mut stage, &name).unwrap();
+        let mut world = FaultlessWorld::new(4, &name);
+        world.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
+        play(&mut world, &name).unwrap();
         let Answer::Plan(Ok(plan)) =
-            stage.ask(Query::Plan { spec: Box::new(pair.before.clone()), within_millis: None })
+            world.ask(Query::Plan { spec: Box::new(pair.before.clone()), within_millis: None })
         else {
             panic!("seed {seed}: no plan");
         };

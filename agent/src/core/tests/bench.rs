@@ -19,7 +19,7 @@ use contract::switches::Switches;
 use contract::time::Timestamp;
 
 use crate::core::Core;
-use crate::core::io::{ContainerSeen, Effect, Input, Ledger, Phase, Settings, Step, StepFailure};
+use crate::core::io::{Action, ActionFailure, ContainerSeen, Effect, Input, Ledger, Phase, Settings};
 
 pub(super) fn pod(text: &str) -> PodId {
     text.parse().expect("a pod id")
@@ -145,13 +145,13 @@ pub(super) struct Bench {
     pub(super) engine: BTreeMap<String, ContainerSeen>,
     pub(super) replies: Vec<(String, OrderReply)>,
     pub(super) published: Vec<ReportMessage>,
-    pub(super) steps: Vec<Step>,
+    pub(super) actions: Vec<Action>,
     /// How the engine answers the next steps; empty means well.
-    pub(super) failures: VecDeque<StepFailure>,
+    pub(super) failures: VecDeque<ActionFailure>,
     /// Images asked for.
     pub(super) fetches: Vec<String>,
     /// How the engine answers the next fetches; empty means well.
-    pub(super) fetch_failures: VecDeque<StepFailure>,
+    pub(super) fetch_failures: VecDeque<ActionFailure>,
     /// The last line of every container's log.
     pub(super) logged: String,
     pub(super) copy: Option<Report>,
@@ -170,7 +170,7 @@ impl Bench {
             engine: BTreeMap::new(),
             replies: Vec::new(),
             published: Vec::new(),
-            steps: Vec::new(),
+            actions: Vec::new(),
             failures: VecDeque::new(),
             fetches: Vec::new(),
             fetch_failures: VecDeque::new(),
@@ -222,16 +222,16 @@ impl Bench {
         }
     }
     /// As `settle`, but the engine takes its time: its steps and fetches are returned.
-    pub(super) fn settle_but_steps(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
-        let (mut queue, mut steps): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
+    pub(super) fn settle_but_actions(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
+        let (mut queue, mut actions): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
         while let Some(effect) = queue.pop_front() {
             if matches!(effect, Effect::Perform { .. } | Effect::Fetch { .. }) {
-                steps.push(effect);
+                actions.push(effect);
             } else if let Some(input) = self.perform(effect) {
                 queue.extend(self.feed(input));
             }
         }
-        steps
+        actions
     }
     pub(super) fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
@@ -243,19 +243,19 @@ impl Bench {
                 self.replies.push((inbox, reply));
                 None
             }
-            Effect::Perform { lane, step } => {
-                if let Step::ReadEnd { id } = &step {
+            Effect::Perform { instance, action } => {
+                if let Action::ReadEnd { id } = &action {
                     // A read: most tests are about what the agent changes.
                     let seen = self.engine.get(id).cloned();
                     let seen = seen.map(|seen| ContainerSeen { last_line: self.logged.clone(), ..seen });
-                    return Some(Input::Stepped { lane, result: Ok(seen), step });
+                    return Some(Input::ActionDone { instance, result: Ok(seen), action });
                 }
-                self.steps.push(step.clone());
+                self.actions.push(action.clone());
                 let result = match self.failures.pop_front() {
                     Some(failure) => Err(failure),
-                    None => Ok(self.step(&step)),
+                    None => Ok(self.action(&action)),
                 };
-                Some(Input::Stepped { lane, step, result })
+                Some(Input::ActionDone { instance, action, result })
             }
             Effect::Fetch { image } => {
                 self.fetches.push(image.clone());
@@ -270,9 +270,9 @@ impl Bench {
             }
         }
     }
-    fn step(&mut self, step: &Step) -> Option<ContainerSeen> {
-        match step {
-            Step::Create { pod, index, spec, address } => {
+    fn action(&mut self, action: &Action) -> Option<ContainerSeen> {
+        match action {
+            Action::Create { pod, index, spec, address } => {
                 self.made += 1;
                 let mut container = seen(&format!("m{}", self.made), &pod.to_string(), Phase::Running);
                 container.identity.index = *index;
@@ -284,20 +284,20 @@ impl Bench {
                 self.engine.insert(container.id.clone(), container.clone());
                 Some(container)
             }
-            Step::Replace { old, pod, index, spec, address, .. } => {
+            Action::Replace { old, pod, index, spec, address, .. } => {
                 self.engine.remove(old);
                 let (pod, index, spec, address) = (pod.clone(), *index, Arc::clone(spec), address.clone());
-                self.step(&Step::Create { pod, index, spec, address })
+                self.action(&Action::Create { pod, index, spec, address })
             }
-            Step::Update { id, .. } | Step::ReadEnd { id } => self.engine.get(id).cloned(),
-            Step::Start { id } => {
+            Action::Update { id, .. } | Action::ReadEnd { id } => self.engine.get(id).cloned(),
+            Action::Start { id } => {
                 let container = self.engine.get_mut(id)?;
                 container.phase = Phase::Running;
                 container.started_at = self.now;
                 Some(container.clone())
             }
-            Step::Stop { id, .. } => self.end(id, 0),
-            Step::Remove { id, .. } => {
+            Action::Stop { id, .. } => self.end(id, 0),
+            Action::Remove { id, .. } => {
                 self.engine.remove(id);
                 None
             }
@@ -315,7 +315,7 @@ impl Bench {
     /// The container ends and the agent looks at it.
     pub(super) fn crash(&mut self, id: &str) {
         let seen = self.end(id, 1);
-        self.run(Input::Looked { id: id.to_owned(), seen });
+        self.run(Input::Inspected { id: id.to_owned(), seen });
     }
     fn hear(&mut self, message: &ReportMessage) {
         match message {
@@ -337,17 +337,17 @@ impl Bench {
     pub(super) fn told(&self, id: &str) -> &PodFacts {
         self.facts(id).expect("the pod was reported")
     }
-    pub(super) fn take_steps(&mut self) -> Vec<Step> {
-        std::mem::take(&mut self.steps)
+    pub(super) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
     }
     pub(super) fn engine_is(&mut self, state: EngineState) {
         self.run(Input::Engine(state));
     }
 }
 
-pub(super) fn steps_in(effects: &[Effect]) -> Vec<&Step> {
+pub(super) fn actions_in(effects: &[Effect]) -> Vec<&Action> {
     effects
         .iter()
-        .filter_map(|effect| if let Effect::Perform { step, .. } = effect { Some(step) } else { None })
+        .filter_map(|effect| if let Effect::Perform { action, .. } = effect { Some(action) } else { None })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! The engine's clock need not be the agent's: a restart is done once all the same.
 
 use super::bench::{Bench, at, order, secs};
-use crate::core::io::{Effect, Input, Step};
+use crate::core::io::{Action, Effect, Input};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -9,7 +9,7 @@ const A: &str = "a.v1-i1-d0";
 fn until_started(bench: &mut Bench, effects: Vec<Effect>) {
     let mut queue: std::collections::VecDeque<Effect> = effects.into();
     while let Some(effect) = queue.pop_front() {
-        let starts = matches!(&effect, Effect::Perform { step: Step::Start { .. }, .. });
+        let starts = matches!(&effect, Effect::Perform { action: Action::Start { .. }, .. });
         let input = bench.perform(effect);
         if starts {
             return;
@@ -29,9 +29,9 @@ fn an_agent_that_dies_after_the_start_restarts_nothing_again_though_its_clock_is
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     until_started(&mut bench, effects);
     bench.engine.get_mut("m1").expect("made").started_at = at(20);
-    bench.take_steps();
+    bench.take_actions();
     bench.restart("run-2");
     bench.pass(secs(100));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     assert_eq!((bench.told(A).restarts_done, bench.told(A).restarts), (1, 1));
 }

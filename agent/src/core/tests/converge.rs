@@ -11,7 +11,7 @@ use contract::state::RunState;
 use proptest::prelude::*;
 
 use super::bench::{Bench, order, secs};
-use crate::core::io::{Effect, Input, Phase, StepFailure};
+use crate::core::io::{ActionFailure, Effect, Input, Phase};
 
 /// Something that happens to a node.
 #[derive(Debug, Clone)]
@@ -85,11 +85,11 @@ impl History {
                 | Effect::TakeInventory => self.queue.push(effect),
             }
         }
-        let mut lanes: Vec<String> = self.queue.iter().filter_map(lane_of).collect();
-        let all = lanes.len();
-        lanes.sort();
-        lanes.dedup();
-        assert_eq!(lanes.len(), all, "two steps in one lane");
+        let mut instances: Vec<String> = self.queue.iter().filter_map(instance_of).collect();
+        let all = instances.len();
+        instances.sort();
+        instances.dedup();
+        assert_eq!(instances.len(), all, "two steps in one lane");
     }
 
     fn take(&mut self, event: Event) {
@@ -125,14 +125,14 @@ impl History {
             Event::Crash(n) => {
                 if let Some(id) = self.nth(n) {
                     let seen = self.bench.end(&id, 1);
-                    self.feed(Input::Looked { id, seen });
+                    self.feed(Input::Inspected { id, seen });
                 }
             }
             Event::Vanish(n, looks) => {
                 if let Some(id) = self.nth(n) {
                     self.bench.engine.remove(&id);
                     if looks {
-                        self.feed(Input::Looked { id, seen: None });
+                        self.feed(Input::Inspected { id, seen: None });
                     }
                 }
             }
@@ -155,9 +155,11 @@ impl History {
     fn fail(&mut self, n: usize, refused: bool) {
         let effect = self.queue.remove(n % self.queue.len());
         let text = "no".to_owned();
-        let failure = if refused { StepFailure::Refused(text) } else { StepFailure::Unreachable(text) };
+        let failure = if refused { ActionFailure::Refused(text) } else { ActionFailure::Unreachable(text) };
         match effect {
-            Effect::Perform { lane, step } => self.feed(Input::Stepped { lane, step, result: Err(failure) }),
+            Effect::Perform { instance, action } => {
+                self.feed(Input::ActionDone { instance, action, result: Err(failure) })
+            }
             Effect::Fetch { image } => self.feed(Input::Fetched { image, result: Err(failure) }),
             Effect::Persist { id, .. } => self.feed(Input::Persisted { id, result: Err("full".to_owned()) }),
             // A lost answer, an inventory that never comes.
@@ -217,8 +219,8 @@ impl History {
     }
 }
 
-fn lane_of(effect: &Effect) -> Option<String> {
-    if let Effect::Perform { lane, .. } = effect { Some(lane.to_string()) } else { None }
+fn instance_of(effect: &Effect) -> Option<String> {
+    if let Effect::Perform { instance, .. } = effect { Some(instance.to_string()) } else { None }
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use contract::state::RunState;
 
 use super::bench::{Bench, order, secs, seen};
-use crate::core::io::{Effect, Input, Phase, Step};
+use crate::core::io::{Action, Effect, Input, Phase};
 
 const A: &str = "a.v1-i1-d0";
 const D: &str = "svc.portal.portal-n1-a.v1-i0-d0";
@@ -11,7 +11,7 @@ const D: &str = "svc.portal.portal-n1-a.v1-i0-d0";
 fn running() -> Bench {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(A).pod(D).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench
 }
 fn id_of(bench: &Bench, pod: &str) -> String {
@@ -21,26 +21,26 @@ fn id_of(bench: &Bench, pod: &str) -> String {
 fn vanish(bench: &mut Bench, pod: &str) {
     let id = id_of(bench, pod);
     bench.engine.remove(&id);
-    bench.run(Input::Looked { id, seen: None });
+    bench.run(Input::Inspected { id, seen: None });
 }
 
 #[test]
 fn a_dependency_pod_that_vanished_is_made_again_at_once_under_its_name() {
     let mut bench = running();
     vanish(&mut bench, D);
-    assert_eq!(bench.take_steps().len(), 1);
+    assert_eq!(bench.take_actions().len(), 1);
     assert_eq!((bench.told(D).state, bench.told(A).state), (RunState::Success, RunState::Success));
     vanish(&mut bench, A);
-    assert_eq!((bench.take_steps(), bench.told(A).state), (vec![], RunState::Missing), "an instance is not");
+    assert_eq!((bench.take_actions(), bench.told(A).state), (vec![], RunState::Missing), "an instance is not");
 }
 
 #[test]
 fn a_stateful_dependency_pod_is_made_again_too() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(D).respecify(|spec| spec.stateful = true).whole());
-    bench.take_steps();
+    bench.take_actions();
     vanish(&mut bench, D);
-    assert_eq!((bench.take_steps().len(), bench.told(D).state), (1, RunState::Success));
+    assert_eq!((bench.take_actions().len(), bench.told(D).state), (1, RunState::Success));
 }
 
 #[test]
@@ -51,19 +51,19 @@ fn a_dependency_pod_comes_back_in_maintenance_and_while_the_guard_sleeps_but_not
     let (a, d) = (id_of(&bench, A), id_of(&bench, D));
     bench.crash(&a);
     bench.crash(&d);
-    assert_eq!(bench.take_steps(), [Step::Start { id: d.clone() }]);
+    assert_eq!(bench.take_actions(), [Action::Start { id: d.clone() }]);
     vanish(&mut bench, D);
-    assert_eq!(bench.take_steps().len(), 1);
+    assert_eq!(bench.take_actions().len(), 1);
     bench.order(both(3).brake(|switches| switches.paused = true).whole());
     let again = id_of(&bench, D);
     bench.crash(&again);
     bench.pass(secs(120));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     vanish(&mut bench, D);
     bench.pass(secs(120));
-    assert_eq!((bench.take_steps(), bench.told(D).state), (vec![], RunState::Missing));
+    assert_eq!((bench.take_actions(), bench.told(D).state), (vec![], RunState::Missing));
     bench.order(both(4).whole());
-    assert_eq!(bench.take_steps().len(), 2, "what ended and what vanished comes back with the engine");
+    assert_eq!(bench.take_actions().len(), 2, "what ended and what vanished comes back with the engine");
     assert_eq!((bench.told(A).state, bench.told(D).state), (RunState::Success, RunState::Success));
 }
 
@@ -82,10 +82,10 @@ fn the_pods_of_a_dependency_that_cannot_be_read_are_left_as_they_are() {
     let d = id_of(&bench, D);
     bench.crash(&d);
     bench.pass(secs(120));
-    assert_eq!((bench.take_steps(), bench.engine.len()), (vec![], 2));
+    assert_eq!((bench.take_actions(), bench.engine.len()), (vec![], 2));
     // Known again, and not wanted any more: now it goes.
     bench.order(order(1, 3).pod(A).whole());
-    assert_eq!((bench.take_steps().len(), bench.engine.len()), (1, 1));
+    assert_eq!((bench.take_actions().len(), bench.engine.len()), (1, 1));
 }
 
 #[test]
@@ -107,12 +107,12 @@ fn who_asks_for_the_whole_also_gets_a_new_look_once_a_second_at_most() {
     let mut bench = running();
     bench.pass(secs(5));
     bench.engine.get_mut("m1").expect("made").ip = "10.0.0.9".to_owned();
-    let effects = bench.feed(Input::WholeAsked);
+    let effects = bench.feed(Input::FullReportRequested);
     assert_eq!(looks(&effects), 1);
     bench.settle(effects);
     assert_eq!(bench.told(A).containers[0].ip, "10.0.0.9", "what no event told is seen");
     for _ in 0..10 {
-        let effects = bench.feed(Input::WholeAsked);
+        let effects = bench.feed(Input::FullReportRequested);
         assert_eq!(looks(&effects), 0);
         bench.settle(effects);
     }

@@ -11,13 +11,13 @@ const A: &str = "a.v1-i1-d0";
 fn running() -> Bench {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(A).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench
 }
 
 #[test]
 fn the_first_input_whatever_it_is_begins_an_inventory() {
-    for input in [Input::Tick, Input::WholeAsked, Input::Bus { connected: true }] {
+    for input in [Input::Tick, Input::FullReportRequested, Input::Bus { connected: true }] {
         assert_eq!(Bench::new().feed(input), [Effect::TakeInventory]);
     }
 }
@@ -29,12 +29,12 @@ fn without_an_engine_no_step_begins_and_the_last_facts_stand() {
     bench.engine_is(EngineState::Hung);
     bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").whole());
     bench.pass(secs(600));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     assert_eq!(bench.told(A), &before);
     assert_eq!(bench.told("b.v1-i1-d0").state, RunState::Pending);
     assert_eq!(bench.copy.as_ref().expect("reported").head.engine, EngineState::Hung);
     bench.engine_is(EngineState::Up);
-    assert_eq!(bench.take_steps().len(), 1);
+    assert_eq!(bench.take_actions().len(), 1);
     assert_eq!(bench.told("b.v1-i1-d0").state, RunState::Success);
 }
 
@@ -57,7 +57,7 @@ fn ends_that_were_the_engines_doing_are_repaired_and_not_counted() {
         bench.end("m1", 137);
         bench.engine_is(EngineState::Up);
     }
-    assert_eq!(bench.take_steps().len(), 10);
+    assert_eq!(bench.take_actions().len(), 10);
     assert_eq!(
         (bench.told(A).state, bench.told(A).restarts, bench.told(A).is_crash_looping),
         (RunState::Success, 0, false)
@@ -76,7 +76,7 @@ fn a_look_that_comes_before_the_inventory_of_a_returned_engine_excuses_too() {
         effects.into_iter().partition(|effect| *effect == Effect::TakeInventory);
     assert_eq!(inventory.len(), 1);
     bench.settle(told);
-    bench.run(Input::Looked { id: "m1".to_owned(), seen: ended });
+    bench.run(Input::Inspected { id: "m1".to_owned(), seen: ended });
     bench.settle(inventory);
     bench.pass(secs(100));
     assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 0));
@@ -110,7 +110,7 @@ fn a_restarted_agent_adopts_what_runs() {
     let mut bench = running();
     bench.restart("run-2");
     bench.pass(secs(100));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     assert_eq!(bench.told(A).state, RunState::Success);
 }
 
@@ -191,7 +191,7 @@ fn before_the_first_inventory_nothing_is_called_missing() {
     bench.restart("run-2");
     bench.published.clear();
     bench.copy = None;
-    let effects = bench.feed(Input::WholeAsked);
+    let effects = bench.feed(Input::FullReportRequested);
     assert_eq!(effects, [Effect::TakeInventory]);
     let effects = bench.feed(Input::Engine(EngineState::Down));
     assert!(matches!(&effects[..], [Effect::Publish(ReportMessage::Whole(report))]
@@ -227,8 +227,8 @@ fn an_inventory_that_never_comes_is_asked_for_again() {
 fn a_ledger_that_was_lost_is_made_anew_from_what_stands_there() {
     let mut bench = Bench::with(Settings { ..settings() }, Ledger::default()).has(seen("x", A, Phase::Running)).start();
     bench.order(order(1, 1).pod(A).whole());
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     bench.engine.clear();
-    bench.run(Input::Looked { id: "x".to_owned(), seen: None });
+    bench.run(Input::Inspected { id: "x".to_owned(), seen: None });
     assert_eq!(bench.told(A).state, RunState::Missing, "it was there once, so it is missing and not new");
 }

@@ -1,13 +1,13 @@
 //! Tests of the core: a bench that plays disk, engine and schedulers, and one file per question.
 
-mod asks;
 mod bench;
 mod clocks;
 mod converge;
 mod dependencies;
 mod engine;
-mod lanes;
+mod instances;
 mod orders;
-mod releases;
 mod reports;
+mod requests;
 mod restarts;
+mod rollouts;

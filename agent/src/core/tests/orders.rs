@@ -5,7 +5,7 @@ use contract::order::{OrderMessage, OrderReply};
 use contract::progress::Progress;
 use contract::state::{RestartPolicy, TargetState};
 
-use super::bench::{Bench, fence, order, pod, seen, settings, steps_in};
+use super::bench::{Bench, actions_in, fence, order, pod, seen, settings};
 use crate::core::io::{Effect, Input, Ledger, Mutant, Phase, Settings};
 
 fn incoming(message: OrderMessage, reply: &str) -> Input {
@@ -28,7 +28,7 @@ fn an_order_is_answered_and_worked_on_only_when_it_is_on_disk() {
     let effects = bench.feed(Input::Persisted { id, result: Ok(()) });
     let reply = OrderReply::Accepted { fence: fence(1, 1), digest: wanted.digest() };
     assert_eq!(effects[0], Effect::Reply { inbox: "r".to_owned(), reply });
-    assert_eq!(steps_in(&effects).len(), 1);
+    assert_eq!(actions_in(&effects).len(), 1);
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn a_stale_order_is_refused_and_nothing_changes() {
     let mut bench = Bench::new().start();
     bench.order(order(5, 1).pod("a.v1-i1-d0").whole());
     let disk = bench.disk.clone();
-    bench.take_steps();
+    bench.take_actions();
     assert_eq!(bench.order(order(4, 900).whole()), OrderReply::Stale { have: fence(5, 1) });
-    assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
+    assert_eq!((bench.disk.clone(), bench.take_actions()), (disk, vec![]));
     assert_eq!(bench.core.tally().stale, 1);
 }
 
@@ -117,7 +117,7 @@ fn an_order_without_a_spec_it_needs_is_refused_whole() {
 fn nothing_is_removed_before_an_order_was_ever_accepted() {
     let mut bench = Bench::new().has(seen("x", "a.v1-i1-d0", Phase::Running)).start();
     bench.pass(super::bench::secs(600));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     assert!(!bench.told("a.v1-i1-d0").leaving);
     bench.order(order(1, 1).whole());
     assert_eq!(bench.engine.len(), 0, "an order without it removes it");
@@ -156,9 +156,9 @@ fn an_old_ledger_costs_no_container_that_is_what_the_order_wants() {
     bench.disk = old;
     bench.restart("run-2");
     bench.run(Input::Tick);
-    bench.take_steps();
+    bench.take_actions();
     bench.order(another_life(3).whole());
-    assert_eq!(bench.take_steps(), [], "it was made of this spec, whatever the ledger says of the name");
+    assert_eq!(bench.take_actions(), [], "it was made of this spec, whatever the ledger says of the name");
     assert!(!bench.disk.memory[&pod(id)].outdated);
 }
 
@@ -166,9 +166,9 @@ fn an_old_ledger_costs_no_container_that_is_what_the_order_wants() {
 fn a_spec_that_only_gained_patience_replaces_nothing() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
-    bench.take_steps();
+    bench.take_actions();
     bench.order(order(1, 2).pod("a.v1-i1-d0").respecify(|spec| spec.kill_timeout = 60).whole());
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
 }
 
 #[test]
@@ -182,10 +182,10 @@ fn a_pod_stopped_and_started_by_order_runs_again_whatever_its_policy() {
     bench.run(Input::Tick);
     bench.order(order(1, 3).pod_with(id, 2, TargetState::Run, RestartPolicy::Never).whole());
     assert!(bench.engine.values().all(|c| c.phase == Phase::Running));
-    assert!(bench.disk.memory[&pod(id)].halted.is_empty());
-    bench.take_steps();
+    assert!(bench.disk.memory[&pod(id)].stopped_by_order.is_empty());
+    bench.take_actions();
     bench.crash("m1");
-    assert_eq!(bench.take_steps(), [], "and an end of its own stays an end");
+    assert_eq!(bench.take_actions(), [], "and an end of its own stays an end");
 }
 
 #[test]
@@ -211,16 +211,16 @@ fn an_order_of_another_store_is_refused_whatever_its_term_while_something_runs()
     let mut bench = Bench::new().start();
     bench.order(of_store(order(5, 1).pod("a.v1-i1-d0").whole(), "old"));
     let disk = bench.disk.clone();
-    bench.take_steps();
+    bench.take_actions();
     let (stores, progress) = (["old".to_owned()].into(), Progress::default());
     let foreign = OrderReply::Foreign { have: fence(5, 1), stores, progress };
     assert_eq!(bench.order(of_store(order(900, 1).whole(), "new")), foreign);
-    assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
+    assert_eq!((bench.disk.clone(), bench.take_actions()), (disk, vec![]));
     // A restored store goes by both names, and one from before stores had names fits any.
     let mut both = order(901, 1).pod("a.v1-i1-d0").0;
     both.stores = ["new".to_owned(), "old".to_owned()].into();
     assert!(matches!(bench.order(OrderMessage::Whole(both)), OrderReply::Accepted { .. }));
-    assert!(bench.take_steps().is_empty(), "what runs is taken over as it is");
+    assert!(bench.take_actions().is_empty(), "what runs is taken over as it is");
     assert!(matches!(bench.order(of_store(order(902, 1).whole(), "new")), OrderReply::Accepted { .. }));
 }
 
@@ -237,10 +237,10 @@ fn an_order_of_an_older_state_of_the_store_is_refused_and_changes_nothing() {
     let known = progress(&[(5, 3)]);
     bench.order(order(5, 1).pod("a.v1-i1-d0").whole().after(known.clone()));
     let disk = bench.disk.clone();
-    bench.take_steps();
+    bench.take_actions();
     let refused = OrderReply::Foreign { have: fence(5, 1), stores: Default::default(), progress: known };
     assert_eq!(bench.order(order(9, 1).whole().after(progress(&[(5, 2), (9, 70)]))), refused);
-    assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
+    assert_eq!((bench.disk.clone(), bench.take_actions()), (disk, vec![]));
     let next = progress(&[(5, 3), (9, 1)]);
     assert!(matches!(bench.order(order(9, 2).whole().after(next.clone())), OrderReply::Accepted { .. }));
     assert_eq!(bench.disk.order.progress, next, "on disk, for the time after a restart");

@@ -42,8 +42,8 @@ fn all_changes_of_one_input_are_one_delta() {
 fn a_scheduler_that_asks_gets_the_whole() {
     let mut bench = Bench::new().start();
     kinds(&mut bench);
-    bench.run(Input::WholeAsked);
-    bench.run(Input::WholeAsked);
+    bench.run(Input::FullReportRequested);
+    bench.run(Input::FullReportRequested);
     assert_eq!(kinds(&mut bench), "WW");
 }
 
@@ -52,7 +52,7 @@ fn cut_off_nothing_is_told_and_the_return_tells_everything() {
     let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
     kinds(&mut bench);
     bench.run(Input::Bus { connected: false });
-    bench.run(Input::Looked { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Exited)) });
+    bench.run(Input::Inspected { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Exited)) });
     bench.pass(secs(60));
     assert_eq!(kinds(&mut bench), "");
     let sequence = bench.copy.as_ref().expect("told").head.stamp.sequence;
@@ -66,11 +66,11 @@ fn facts_keep_their_time_until_they_change() {
     let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
     assert_eq!(bench.told(A).updated_at, at(0));
     bench.pass(secs(300));
-    bench.run(Input::WholeAsked);
+    bench.run(Input::FullReportRequested);
     assert_eq!(bench.told(A).updated_at, at(0));
     let mut healthy = seen("x", A, Phase::Running);
     healthy.health = HealthState::Healthy;
-    bench.run(Input::Looked { id: "x".to_owned(), seen: Some(healthy) });
+    bench.run(Input::Inspected { id: "x".to_owned(), seen: Some(healthy) });
     assert_eq!((bench.told(A).updated_at, bench.told(A).health), (at(300), HealthState::Healthy));
 }
 
@@ -99,7 +99,7 @@ fn until_a_scheduler_speaks_signs_of_life_come_fast_and_then_slower() {
 #[test]
 fn an_unchanged_look_is_no_news() {
     let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
-    let effects = bench.feed(Input::Looked { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Running)) });
+    let effects = bench.feed(Input::Inspected { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Running)) });
     assert_eq!(effects, Vec::<Effect>::new());
 }
 
@@ -110,7 +110,7 @@ fn many_pods_to_be_made_are_told_after_a_moment_and_a_few_at_once() {
         kinds(&mut bench);
         let wanted = (1..=count).fold(order(1, 1), |order, n| order.pod(&format!("a.v1-i{n}-d0")));
         let effects = bench.feed(Input::Order { message: wanted.whole(), reply: "inbox".to_owned() });
-        bench.settle_but_steps(effects);
+        bench.settle_but_actions(effects);
         let at_once = kinds(&mut bench);
         bench.pass(secs(1));
         (at_once, kinds(&mut bench), bench.copy.as_ref().expect("told").pods.len())

@@ -6,7 +6,7 @@ use contract::state::{RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::bench::{Bench, at, order, pod, secs};
-use crate::core::io::{Input, Phase, Step};
+use crate::core::io::{Action, Input, Phase};
 
 const A: &str = "a.v1-i1-d0";
 /// How long a container of these tests runs before it fails.
@@ -15,7 +15,7 @@ const RUN: Duration = Duration::from_millis(200);
 fn running() -> Bench {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(A).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench
 }
 
@@ -82,7 +82,7 @@ fn a_crash_loop_is_recognised_and_waits_although_the_engine_has_another_time() {
                 let container = bench.engine.get_mut("m1").expect("made");
                 container.finished_at = if is_ahead { bench.now + hour } else { bench.now - hour };
                 let seen = Some(container.clone());
-                bench.run(Input::Looked { id: "m1".to_owned(), seen });
+                bench.run(Input::Inspected { id: "m1".to_owned(), seen });
             }
         }
         // The first start, three restarts at once, and attempts after 1, 2, 4, 8, 16 and 32 s; jitter may add one.
@@ -100,10 +100,10 @@ fn a_restarted_agent_keeps_the_back_off_and_continues_with_it() {
     if is_up(&bench) {
         bench.crash("m1");
     }
-    bench.take_steps();
+    bench.take_actions();
     bench.restart("run-2");
     bench.pass(secs(10));
-    assert!(!bench.steps.contains(&Step::Start { id: "m1".to_owned() }), "no attempt at once: {:?}", bench.steps);
+    assert!(!bench.actions.contains(&Action::Start { id: "m1".to_owned() }), "no attempt at once: {:?}", bench.actions);
     bench.pass(secs(300));
     assert!(is_up(&bench), "the next attempt");
     assert_eq!(bench.told(A).restarts, restarts + 1);
@@ -119,7 +119,7 @@ fn a_run_of_more_than_10_min_ends_the_crash_loop() {
     assert!(bench.told(A).is_crash_looping, "not for 10 min yet");
     bench.pass(secs(311));
     assert_eq!((bench.told(A).is_crash_looping, bench.told(A).state), (false, RunState::Success));
-    bench.take_steps();
+    bench.take_actions();
     bench.crash("m1");
     assert!(is_up(&bench), "the first restart of a new count comes at once");
     assert_eq!(bench.told(A).restarts, 1);

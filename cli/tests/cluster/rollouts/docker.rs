@@ -44,6 +44,6 @@ pub(super) async fn variant(image: &str, (repository, tag): (&str, &str), execut
     let changes =
         vec!["ENTRYPOINT [\"/demo\"]".to_owned(), format!("ENV {environment}"), format!("LABEL {BESIDE}={beside}")];
     let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag).changes(changes).build();
-    let archive = bollard::body_full(cli::tar::of_one_executable("demo", executable).into());
+    let archive = bollard::body_full(devcluster::tar::of_one_executable("demo", executable).into());
     docker.create_image(Some(options), Some(archive), None).try_collect::<Vec<_>>().await.expect("the image is made");
 }

@@ -1,7 +1,6 @@
-//! Checks how a group wants to be changed: nothing is accepted that would be ignored, and nothing that could never end.
+//! Validates the rollout fields: rejects fields that would be ignored and rollouts that could never complete.
 //!
-//! The surprise: a field that is fine by itself is a flaw beside a strategy that does not look at it, because whoever says it
-//! counts on it.
+//! A valid field is a flaw if the strategy ignores it, because its author relies on it.
 
 use super::topology::check_topology;
 use super::{Flaws, MOST_INSTANCES};
@@ -9,29 +8,29 @@ use crate::ranges::{self, Range};
 use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, UpdatePolicy};
 use crate::spec::PodGroupSpec;
 
-/// Most instances of a group with a strategy other than Serial: what one decision costs grows with their square.
+/// Limit of instances with a strategy, because the cost of one decision grows with their square.
 pub const MOST_CONDUCTED: i64 = 1_000;
-/// Most readiness gates of a group; each is stored with each instance.
+/// Limit of readiness gates per group; each is stored with each instance.
 pub const MOST_GATES: usize = 16;
-/// Most former revisions that can be asked to be kept; each holds a whole pod spec.
+/// Limit of revisions to keep; each contains a whole pod spec.
 pub const MOST_REVISIONS: i64 = 100;
-/// Longest time a release can be asked to wait for anything, in seconds: a week.
+/// Limit of every waiting time, in seconds: one week.
 pub const LONGEST_WAIT: i64 = 7 * 24 * 60 * 60;
 
-/// The strategies that go by groups.
+/// The strategies with batches.
 const BY_GROUPS: &[StrategyType] = &[StrategyType::Batch, StrategyType::Beta];
 
-/// What an amount may be.
+/// Allowed counts and percentages of an amount.
 pub(super) struct Bounds {
     counts: (i64, i64),
     percents: (i64, i64),
 }
 
-/// More than the largest group has could not be told from that.
+/// A larger surge would not differ from replacing all instances of the largest group.
 const SURGE: Bounds = Bounds { counts: (0, MOST_INSTANCES), percents: (0, MOST_INSTANCES) };
-/// A share of something that exists.
+/// A part of the group, possibly 0.
 pub(super) const SHARE: Bounds = Bounds { counts: (0, MOST_INSTANCES), percents: (0, 100) };
-/// A share that is never nothing.
+/// A part of the group, at least 1.
 const BATCH: Bounds = Bounds { counts: (1, MOST_INSTANCES), percents: (1, 100) };
 
 impl Flaws {
@@ -49,7 +48,7 @@ impl Flaws {
     pub(super) fn within(&mut self, number: i64, range: Range) {
         self.range(range.field, number, range);
     }
-    /// What is said only has a meaning with some strategies.
+    /// Adds a flaw if the strategy ignores the field.
     pub(super) fn only_with(&mut self, field: &str, strategies: &[StrategyType], kind: StrategyType) {
         if !strategies.contains(&kind) {
             let allowed = strategies.iter().map(|kind| format!("{kind:?}")).collect::<Vec<_>>().join(" or ");
@@ -59,7 +58,7 @@ impl Flaws {
             );
         }
     }
-    /// The rule for the keys of placement expressions, which names of labels and gates share.
+    /// Checks a label key or a gate name: the same rule as for keys of placement constraints.
     pub(super) fn label(&mut self, field: impl Into<String>, text: &str) {
         let mut characters = text.chars();
         let starts = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
@@ -96,7 +95,7 @@ pub(super) fn check_release(spec: &PodGroupSpec, flaws: &mut Flaws) {
     }
 }
 
-/// Only budgets can count a pod that goes as gone, and who takes everything down first updates nothing in place.
+/// `PodReplacement: Started` needs budgets, and `Recreate` stops all pods first, so it updates nothing in place.
 fn check_replacing(spec: &PodGroupSpec, flaws: &mut Flaws) {
     let kind = spec.strategy_type();
     match spec.pod_replacement {
@@ -115,7 +114,7 @@ fn check_replacing(spec: &PodGroupSpec, flaws: &mut Flaws) {
     }
 }
 
-/// What is said that only the conductor looks at.
+/// Fields of the spec that only groups with a strategy use.
 fn fields_of_the_conductor(spec: &PodGroupSpec) -> impl Iterator<Item = &'static str> {
     [
         ("Topology", spec.topology.is_some()),
@@ -124,7 +123,7 @@ fn fields_of_the_conductor(spec: &PodGroupSpec) -> impl Iterator<Item = &'static
         ("Paused", spec.paused),
         ("PodReplacement", spec.pod_replacement.is_some()),
         ("UpdatePolicy", spec.update_policy != UpdatePolicy::default()),
-        // A serial group may say Hold: that is what it does.
+        // Groups without a strategy always hold after a failure, so `Hold` is allowed.
         ("FailureAction", spec.failure_action.is_some_and(|action| action != FailureAction::Hold)),
         ("FailureThreshold", spec.failure_threshold.is_some()),
         ("FailFastRestarts", spec.fail_fast_restarts.is_some()),
@@ -170,7 +169,7 @@ fn check_strategy(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
     }
 }
 
-/// Two budgets that leave no room for any step, and data that two pods would have to share.
+/// Rejects two budgets of 0, and surge for pods with data on their node, which two pods cannot share.
 fn check_budgets(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
     let surges = strategy.max_surge.is_some_and(|surge| !surge.is_zero());
     if is_stateful && surges {
@@ -202,7 +201,7 @@ fn check_numbers(spec: &PodGroupSpec, flaws: &mut Flaws) {
     if let Some(threshold) = spec.failure_threshold {
         flaws.amount("FailureThreshold", threshold, &SHARE);
     }
-    // The default gives way to a short deadline, so only a written value can conflict with it.
+    // The default adapts to a short deadline, so only an explicit value can conflict with it.
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
     flaws.within(min_ready, ranges::MIN_READY_SECONDS);
     let deadline = spec.progress_deadline();

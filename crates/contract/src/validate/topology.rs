@@ -1,14 +1,14 @@
-//! Checks the deployment units of a group (section 4.2 of the rules of releases).
+//! Validates the deployment units of a group.
 //!
-//! A unit is the value of a node label and becomes a placement expression, so it is a plain name: a star or a slash in it
-//! would mean something else there.
+//! A unit is the value of a node label and becomes part of a placement constraint, so it must be a plain name: a star
+//! or a slash has another meaning there.
 
 use super::Flaws;
 use super::release::SHARE;
 use crate::ranges;
 use crate::rollout::{Spread, StrategyType, Topology, UnitType};
 
-/// Most deployment units of a group; dividing the replicas looks at each of them in each decision.
+/// Limit of units per group; each decision iterates over all of them.
 pub const MOST_UNITS: usize = 64;
 
 pub(super) fn check_topology(topology: &Topology, kind: StrategyType, flaws: &mut Flaws) {

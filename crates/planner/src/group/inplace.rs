@@ -7,7 +7,7 @@
 use contract::rollout::UpdatePolicy;
 use contract::spec::{ContainerSpec, PodSpec};
 
-use crate::rollout::inplace::{Change, Difference, Operation, Policy, Verdict, verdict};
+use crate::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateMethod, update_method};
 
 /// How a pod comes to another spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Way {
 
 /// One difference between two specs.
 struct Found {
-    change: Change,
+    change: TemplateChange,
     field: String,
 }
 
@@ -40,23 +40,24 @@ pub fn update_way(policy: UpdatePolicy, before: &PodSpec, after: &PodSpec) -> Wa
         UpdatePolicy::InPlaceOnly => Policy::InPlaceOnly,
     };
     let changes = || found.iter().map(|found| found.change.clone());
-    match verdict(policy, &difference(changes().collect())) {
-        Verdict::InPlace if !found.is_empty() && changes().all(|change| is_limit(&change)) => Way::Live,
-        Verdict::InPlace => Way::SameAddress,
-        Verdict::Recreate => Way::Anew,
-        Verdict::Reject => {
-            let is_refused = |it: &&Found| verdict(policy, &difference(vec![it.change.clone()])) == Verdict::Reject;
+    match update_method(policy, &difference(changes().collect())) {
+        UpdateMethod::InPlace if !found.is_empty() && changes().all(|change| is_limit(&change)) => Way::Live,
+        UpdateMethod::InPlace => Way::SameAddress,
+        UpdateMethod::Recreate => Way::Anew,
+        UpdateMethod::Reject => {
+            let is_refused =
+                |it: &&Found| update_method(policy, &difference(vec![it.change.clone()])) == UpdateMethod::Reject;
             Way::Refused { fields: found.iter().filter(is_refused).map(|found| found.field.clone()).collect() }
         }
     }
 }
 
-fn difference(changes: Vec<Change>) -> Difference {
+fn difference(changes: Vec<TemplateChange>) -> Difference {
     // A container that is gone or new is among the changes, and limits are no classes of service here.
     Difference { changes, allows_resources: true, qos_changed: false, removes_containers: false }
 }
 
-fn is_limit(change: &Change) -> bool {
+fn is_limit(change: &TemplateChange) -> bool {
     change.path.contains("/resources/")
 }
 
@@ -92,7 +93,7 @@ fn differences(before: &PodSpec, after: &PodSpec) -> Vec<Found> {
         ("/spec/containers", "Containers", containers.len() != before.containers.len()),
     ];
     let of_pod = differs.into_iter().filter(|(_, _, differs)| *differs).map(|(path, field, _)| Found {
-        change: Change { operation: Operation::Replace, path: path.to_owned() },
+        change: TemplateChange { operation: Operation::Replace, path: path.to_owned() },
         field: format!("Pod.{field}"),
     });
     let pairs = before.containers.iter().zip(containers).enumerate();
@@ -144,7 +145,7 @@ fn container(index: usize, before: &ContainerSpec, after: &ContainerSpec) -> Vec
         ("logConfig", "LogConfig", Operation::Replace, *log_config != before.log_config),
     ];
     let found = |(path, field, operation, _)| Found {
-        change: Change { operation, path: format!("/spec/containers/{index}/{path}") },
+        change: TemplateChange { operation, path: format!("/spec/containers/{index}/{path}") },
         field: format!("Pod.Containers[{index}].{field}"),
     };
     differs.into_iter().filter(|(_, _, _, differs)| *differs).map(found).collect()

@@ -44,7 +44,7 @@ pub use self::rollout::{limits, readiness};
 use self::rooms::Rooms;
 pub use self::storing::decided;
 use crate::placement::{Candidate, Need, Standings, Tenants, Unplaceable};
-use crate::rollout::controller::{Release, Report};
+use crate::rollout::controller::{RolloutReport, RolloutState};
 
 /// One version of a group's pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub struct GroupFacts<'a> {
     /// Since when something decided at a time ([`decided`]) is known to be stored; what is not in here is not stored yet.
     pub stored: &'a BTreeMap<Timestamp, Timestamp>,
     /// What earlier decisions on its release left behind.
-    pub release: Option<&'a Release>,
+    pub release: Option<&'a RolloutState>,
     /// The guard works: missing instances are made anew.
     pub guarding: bool,
     /// Expressions every placement obeys beside its own.
@@ -128,9 +128,9 @@ pub struct GroupPlan {
     /// The record afterwards, when it differs: an operation went on or ended, an upgrade was taken back.
     pub record: Option<GroupRecord>,
     /// The release afterwards, when it differs.
-    pub release: Option<Release>,
+    pub release: Option<RolloutState>,
     /// What is said about the release; none for a serial upgrade.
-    pub report: Option<Report>,
+    pub report: Option<RolloutReport>,
     /// A group that is being removed has nothing left: it can be forgotten.
     pub gone: bool,
     /// An instance wants a place and has none.

@@ -1,12 +1,13 @@
-//! Divides a number of seats by weights so that the parts sum up: largest remainder.
+//! Divides seats by weights with the largest-remainder method, so that the parts add up (sections 4.2 and 4.3).
 //!
-//! Used wherever the rules say "apportion" (sections 4.2 and 4.3). Ties go to the larger weight, then to the earlier one.
+//! 4 seats, weights 3 and 5: exact shares 1.5 and 2.5, remainders equal, the larger weight gets the last seat: 1 and 3. Of
+//! equal weights the first one gets it.
 
 use std::cmp::Reverse;
 
 use super::numbers::saturated;
 
-/// The seats of each weight. Nobody gets any when no weight is above zero.
+/// The seats of each weight; all 0 when no weight is above 0.
 pub fn apportion(seats: i64, weights: &[i64]) -> Vec<i64> {
     let seats = i128::from(seats.max(0));
     let weights: Vec<i128> = weights.iter().map(|weight| i128::from((*weight).max(0))).collect();

@@ -1,27 +1,23 @@
-//! Decides whether a ready pod counts as available, and when to look again (section 2.7).
+//! Decides whether a ready pod counts as available, and when to check again (section 2.7).
 //!
-//! A pod is available once it has been ready for the whole of `minReadySeconds`, that moment included. RolloutStatus and the next
-//! look must be taken from the same `now`, or a pod turns available between the two and nobody looks again.
+//! A pod that is ready since 12:00:00 with `minReadySeconds` 10 is available from 12:00:10 on, that instant included. The
+//! caller passes the same `now` to both functions: otherwise a pod becomes available between the calls and no check follows.
 
 use std::time::Duration;
 
 use super::moment::Moment;
 
-/// Readiness as a pod reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// It is ready now.
     pub ready: bool,
-    /// Since when.
     pub since: Option<Moment>,
 }
 
-/// Is it available?
 pub fn is_available(pod: Ready, min_ready: Duration, now: Moment) -> bool {
     pod.ready && (min_ready.is_zero() || pod.since.is_some_and(|since| since.after(min_ready) <= now))
 }
 
-/// How long until the first pod that is ready but not available becomes available, if there is one.
+/// The time until the next pod becomes available; `None` when no pod is ready but not yet available.
 pub fn next_check(pods: &[Ready], min_ready: Duration, now: Moment) -> Option<Duration> {
     if min_ready.is_zero() {
         return None;
@@ -31,19 +27,6 @@ pub fn next_check(pods: &[Ready], min_ready: Duration, now: Moment) -> Option<Du
         .filter_map(|pod| pod.since.map(|since| now.until(since.after(min_ready))))
         .filter(|wait| !wait.is_zero())
         .min()
-}
-
-/// How long a set waits before it looks again, when `counted` was the time its status was taken from and `now` is the time
-/// after that status was written. None when every ready pod was available already.
-pub fn wake_after(pods: &[Ready], min_ready: Duration, counted: Moment, now: Moment) -> Option<Duration> {
-    if !pods.iter().any(|pod| pod.ready && !is_available(*pod, min_ready, counted)) {
-        return None;
-    }
-    let Some(wait) = next_check(pods, min_ready, counted) else {
-        // Ready, but nobody knows since when: nothing to compute from.
-        return Some(min_ready);
-    };
-    Some(now.until(counted.after(wait)))
 }
 
 #[cfg(test)]
@@ -77,15 +60,6 @@ mod tests {
         assert_eq!(check(&[DOWN, ready(98), ready(96)], TEN), Some(Duration::from_secs(6)));
         assert_eq!(check(&[ready(90), ready(85), UNTIMED, DOWN], TEN), None);
         assert_eq!(check(&[ready(100)], Duration::ZERO), None);
-    }
-
-    #[test]
-    fn a_moment_that_passed_while_writing_is_looked_at_now() {
-        let wake = |pods: &[Ready], now| wake_after(pods, TEN, Moment::from_secs(100), Moment::from_secs(now));
-        assert_eq!(wake(&[ready(95)], 102), Some(Duration::from_secs(3)));
-        assert_eq!(wake(&[ready(95)], 107), Some(Duration::ZERO));
-        assert_eq!(wake(&[UNTIMED], 101), Some(TEN));
-        assert_eq!(wake(&[ready(90), DOWN], 101), None);
     }
 
     property! {

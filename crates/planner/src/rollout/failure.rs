@@ -1,54 +1,32 @@
-//! Decides whether a group of a release failed, and where a failed release goes back to (D-5, D-6, D-18).
+//! Decides whether a batch of a rollout failed.
 //!
-//! Failure is seen before the deadline where it is plain. What follows from it (hold, roll back, go on) is the group's
-//! setting; a rollback goes to the newest revision that ever completed and is itself never rolled back.
+//! Some pods fail visibly before the progress deadline. The reaction (hold, roll back, continue) is a setting of the group.
 
 use super::numbers::Amount;
 
-/// What is known of a pod at the new revision.
+/// Signs of failure of a pod at the target revision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Signs {
-    /// Times it was started again.
     pub restarts: i64,
-    /// Its image cannot be had, and trying again will not help.
+    /// The image cannot be pulled, and a retry will not help.
     pub image_is_hopeless: bool,
-    /// Times it ended before it was available.
+    /// Exits before it was available.
     pub early_exits: i64,
-    /// It failed, and its restart policy does not start it again.
+    /// It failed, and its restart policy does not restart it.
     pub stays_failed: bool,
 }
 
-/// Restarts after which a pod counts as failed, unless the group says otherwise.
+/// Default of `FailFastRestarts`.
 pub const FAIL_FAST_RESTARTS: i64 = 3;
 
-/// A new pod that will not do: its group failed, whatever the deadline says (D-5).
+/// The pod failed visibly: the rollout does not wait for the progress deadline.
 pub fn is_plain(signs: Signs, fail_fast_restarts: i64) -> bool {
     signs.restarts >= fail_fast_restarts || signs.image_is_hopeless || signs.early_exits >= 2 || signs.stays_failed
 }
 
-/// More pods are unavailable at the deadline than the group bears (D-18). A percentage is of the pods of the group.
+/// More pods are unavailable at the deadline than the failure threshold allows. A threshold of 25% of 4 pods allows 1.
 pub fn is_above_threshold(unavailable: i64, pods: i64, threshold: Amount) -> bool {
     unavailable > threshold.rounded_down(pods)
-}
-
-/// A revision that completed at some time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proven<Template> {
-    /// Its number.
-    pub revision: i64,
-    /// What it runs.
-    pub template: Template,
-}
-
-/// The revision a failed release goes back to by itself (D-6); none when it is a rollback already, when nothing ever
-/// completed, or when going back would change nothing.
-pub fn auto_rollback<'a, Template: PartialEq>(
-    present: &Template,
-    is_rollback: bool,
-    completed: &'a [Proven<Template>],
-) -> Option<&'a Proven<Template>> {
-    let newest = completed.iter().max_by_key(|proven| proven.revision)?;
-    (!is_rollback && newest.template != *present).then_some(newest)
 }
 
 #[cfg(test)]
@@ -71,14 +49,5 @@ mod tests {
         assert!(is_above_threshold(1, 4, Amount::Count(0)));
         assert!(!is_above_threshold(1, 4, Amount::Percent(25)));
         assert!(is_above_threshold(2, 4, Amount::Percent(25)));
-    }
-
-    #[test]
-    fn a_release_goes_back_to_what_worked_last_and_only_once() {
-        let completed = [Proven { revision: 4, template: "b" }, Proven { revision: 2, template: "a" }];
-        assert_eq!(auto_rollback(&"c", false, &completed), Some(&completed[0]));
-        assert_eq!(auto_rollback(&"c", true, &completed), None, "never roll back a rollback");
-        assert_eq!(auto_rollback(&"b", false, &completed), None, "nothing would change");
-        assert_eq!(auto_rollback(&"c", false, &[]), None);
     }
 }

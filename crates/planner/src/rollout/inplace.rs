@@ -1,77 +1,62 @@
-//! Decides whether a change of a template can be made without replacing the pod (section 5.1).
+//! Decides whether a change of the template can be applied without replacing the pod (section 5.1).
 //!
-//! In place can be done only what is named here: another image of a container, labels and annotations, and, where it is
-//! allowed, resources that leave the pod in its class of service. Everything else is another pod.
+//! In place: a container's image, labels, annotations and, where allowed, resources that keep the pod's QoS class. Any other
+//! change needs a new pod.
 
-/// What a group asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Always another pod.
+    /// Always a new pod.
     #[default]
     ReCreate,
-    /// In place where it can be done.
     InPlaceIfPossible,
-    /// In place or not at all.
+    /// Rejects a change that needs a new pod.
     InPlaceOnly,
 }
 
-/// What happened to a place in the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Something is there that was not.
     Add,
-    /// Nothing is there any more.
     Remove,
-    /// Something else is there.
     Replace,
 }
 
-/// One difference between two templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// What happened.
+pub struct TemplateChange {
     pub operation: Operation,
-    /// Where, as a JSON pointer.
+    /// JSON pointer.
     pub path: String,
 }
 
-/// All differences between two templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// One by one.
-    pub changes: Vec<Change>,
-    /// Resources may be changed in place here.
+    pub changes: Vec<TemplateChange>,
+    /// Resources may change in place.
     pub allows_resources: bool,
-    /// The class of service is another.
+    /// The QoS class changes.
     pub qos_changed: bool,
-    /// A container is gone.
+    /// A container is removed.
     pub removes_containers: bool,
 }
 
-/// How a change is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The pod stays.
+pub enum UpdateMethod {
     InPlace,
-    /// Another pod takes its place.
     Recreate,
-    /// It is not made.
     Reject,
 }
 
-/// Decides how a change is made.
-pub fn verdict(policy: Policy, difference: &Difference) -> Verdict {
+pub fn update_method(policy: Policy, difference: &Difference) -> UpdateMethod {
     let is_possible =
         !difference.removes_containers && difference.changes.iter().all(|change| is_eligible(change, difference));
     match policy {
-        Policy::ReCreate => Verdict::Recreate,
-        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => Verdict::InPlace,
-        Policy::InPlaceIfPossible => Verdict::Recreate,
-        Policy::InPlaceOnly => Verdict::Reject,
+        Policy::ReCreate => UpdateMethod::Recreate,
+        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => UpdateMethod::InPlace,
+        Policy::InPlaceIfPossible => UpdateMethod::Recreate,
+        Policy::InPlaceOnly => UpdateMethod::Reject,
     }
 }
 
-fn is_eligible(change: &Change, difference: &Difference) -> bool {
+fn is_eligible(change: &TemplateChange, difference: &Difference) -> bool {
     let parts: Vec<&str> = change.path.split('/').collect();
     match parts.as_slice() {
         ["", "metadata", "labels" | "annotations", ..] => true,
@@ -95,12 +80,12 @@ mod tests {
     use super::*;
 
     fn change(operation: Operation, path: &str) -> Difference {
-        let changes = vec![Change { operation, path: path.to_owned() }];
+        let changes = vec![TemplateChange { operation, path: path.to_owned() }];
         Difference { changes, allows_resources: false, qos_changed: false, removes_containers: false }
     }
 
     fn possible(difference: &Difference) -> bool {
-        verdict(Policy::InPlaceOnly, difference) == Verdict::InPlace
+        update_method(Policy::InPlaceOnly, difference) == UpdateMethod::InPlace
     }
 
     #[test]
@@ -148,9 +133,9 @@ mod tests {
     fn the_policy_decides_what_happens_when_it_cannot_be_done() {
         let (image, volume) =
             (change(Operation::Replace, "/spec/containers/0/image"), change(Operation::Add, "/spec/volumes/1"));
-        let verdicts = |policy| [verdict(policy, &image), verdict(policy, &volume)];
-        assert_eq!(verdicts(Policy::ReCreate), [Verdict::Recreate, Verdict::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceIfPossible), [Verdict::InPlace, Verdict::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceOnly), [Verdict::InPlace, Verdict::Reject]);
+        let verdicts = |policy| [update_method(policy, &image), update_method(policy, &volume)];
+        assert_eq!(verdicts(Policy::ReCreate), [UpdateMethod::Recreate, UpdateMethod::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceIfPossible), [UpdateMethod::InPlace, UpdateMethod::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceOnly), [UpdateMethod::InPlace, UpdateMethod::Reject]);
     }
 }

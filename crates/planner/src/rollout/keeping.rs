@@ -1,41 +1,36 @@
-//! Decides how many pods a set makes or removes at once (section 3.3).
+//! Slow start: how many pods are created or deleted at once (section 3.3).
 //!
-//! Creations start slowly: one, then twice as many each time, so a quota or a broken image costs about as many failing calls
-//! as there were good ones. Any failure in a batch ends it after that batch.
+//! Batches double: 10 creations are 1, 2, 4 and 3. A failure ends the sequence after its batch, so a broken image causes at most
+//! one failing call more than there were successful ones.
 
-/// What a set does to have as many pods as it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// It has them.
+pub enum ReplicaChange {
     Nothing,
-    /// Makes pods in batches of these sizes.
+    /// Sizes of the batches.
     Create(Vec<i64>),
-    /// Removes pods.
     Delete {
-        /// How many.
         count: i64,
-        /// Some stay, so it matters which go.
+        /// Some pods stay, so the ranking decides which ones go.
         ranked: bool,
     },
 }
 
-/// How many calls are made at most in one sync.
+/// Most calls in one step.
 pub const BURST: i64 = 500;
 
-/// Decides one sync.
-pub fn step(active: i64, desired: i64, burst: i64) -> Step {
+pub fn step(active: i64, desired: i64, burst: i64) -> ReplicaChange {
     let surplus = active.saturating_sub(desired);
     let count = surplus.saturating_abs().min(burst.max(0));
     if count == 0 {
-        Step::Nothing
+        ReplicaChange::Nothing
     } else if surplus < 0 {
-        Step::Create(slow_start(count, 1))
+        ReplicaChange::Create(slow_start(count, 1))
     } else {
-        Step::Delete { count, ranked: count < active }
+        ReplicaChange::Delete { count, ranked: count < active }
     }
 }
 
-/// The batches a number of creations is made in.
+/// The sizes of the batches.
 pub fn slow_start(count: i64, initial: i64) -> Vec<i64> {
     let mut batches = Vec::new();
     let (mut left, mut next) = (count, initial);
@@ -48,20 +43,17 @@ pub fn slow_start(count: i64, initial: i64) -> Vec<i64> {
     batches
 }
 
-/// What became of creations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Calls made.
     pub calls: i64,
-    /// Pods made.
+    /// Pods created.
     pub successes: i64,
-    /// A call failed.
     pub failed: bool,
-    /// Creations no longer to be expected: failed ones and those never tried.
+    /// Creations that failed or were not tried.
     pub unexpected: i64,
 }
 
-/// Plays creations of which the first `limit` calls succeed.
+/// Simulates creations of which the first `limit` calls succeed.
 pub fn play(count: i64, limit: i64, initial: i64) -> Outcome {
     let mut outcome = Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 };
     for batch in slow_start(count, initial) {
@@ -104,12 +96,12 @@ mod tests {
 
     #[test]
     fn a_choice_is_made_only_when_some_stay() {
-        assert_eq!(step(3, 3, BURST), Step::Nothing);
-        assert_eq!(step(0, 3, BURST), Step::Create(vec![1, 2]));
-        assert_eq!(step(5, 2, BURST), Step::Delete { count: 3, ranked: true });
-        assert_eq!(step(5, 0, BURST), Step::Delete { count: 5, ranked: false });
-        assert_eq!(step(600, 0, BURST), Step::Delete { count: 500, ranked: true });
-        assert_eq!(step(5, 0, 0), Step::Nothing);
+        assert_eq!(step(3, 3, BURST), ReplicaChange::Nothing);
+        assert_eq!(step(0, 3, BURST), ReplicaChange::Create(vec![1, 2]));
+        assert_eq!(step(5, 2, BURST), ReplicaChange::Delete { count: 3, ranked: true });
+        assert_eq!(step(5, 0, BURST), ReplicaChange::Delete { count: 5, ranked: false });
+        assert_eq!(step(600, 0, BURST), ReplicaChange::Delete { count: 500, ranked: true });
+        assert_eq!(step(5, 0, 0), ReplicaChange::Nothing);
     }
 
     property! {

@@ -1,126 +1,77 @@
-//! Decides how many pods a release may add and take away at a time (section 1).
+//! Decides how many pods a rollout may add and take away at a time (section 1).
 //!
-//! Admission and resolution are two questions: an explicit 0/0 is rejected when it is asked for, but percentages that both
-//! round to zero are not anybody's mistake, and then one pod may be unavailable, since surge may be impossible.
+//! maxSurge is rounded up and maxUnavailable is rounded down: 25% each of 10 replicas are 3 and 2, so at least 8 pods stay
+//! available and at most 13 exist; 25% each of 3 replicas are 1 and 0. The API rejects an explicit 0/0. Percentages that both
+//! round to 0 are accepted, and then one pod may be unavailable: 0% and 1% of 10 replicas are 0 and 1.
 
 pub use contract::rollout::PodReplacement;
 
 use super::numbers::{Amount, sum};
 
-/// Surge and unavailability of a rolling update that does not say.
+/// maxSurge and maxUnavailable of a rolling update whose spec leaves them out.
 pub const USUAL_BUDGET: Amount = Amount::Percent(25);
 
-/// How a set is replaced by another, as far as counts go.
+/// How pods of one revision replace those of another, as far as counts are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// Within budgets.
-    RollingUpdate {
-        /// How many more than desired there may be; missing is none.
-        surge: Option<Amount>,
-        /// How many of the desired may be missing; missing is none.
-        unavailable: Option<Amount>,
-    },
-    /// All old pods go before a new one comes.
+    /// `None` is 0.
+    RollingUpdate { surge: Option<Amount>, unavailable: Option<Amount> },
+    /// The last old pod is gone before the first new one starts. Rollouts by batches use these limits too: the batch is the
+    /// limit.
     Recreate,
 }
 
-/// The two budgets as counts, before they are held against the desired replicas.
+/// maxSurge and maxUnavailable as counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fenceposts {
-    /// Rounded up.
+pub struct Budget {
     pub surge: i64,
-    /// Rounded down.
     pub unavailable: i64,
 }
 
-/// What a rollout really keeps to.
+/// The bounds that a rollout keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Pods wanted.
+pub struct RolloutLimits {
     pub replicas: i64,
-    /// How many more there may be.
     pub surge: i64,
-    /// How many of them may be missing.
     pub unavailable: i64,
-    /// Pods that must stay available.
+    /// `replicas - unavailable`.
     pub min_available: i64,
-    /// Pods there may be at most.
+    /// `replicas + surge`.
     pub max_total: i64,
 }
 
-/// Resolves the budgets against the desired replicas.
-pub fn fenceposts(surge: Option<Amount>, unavailable: Option<Amount>, desired: i64) -> Fenceposts {
+/// Resolves both budgets against the desired replicas. 39% of 10 are a surge of 4 and an unavailability of 3.
+pub fn resolve_budget(surge: Option<Amount>, unavailable: Option<Amount>, desired: i64) -> Budget {
     let surge = surge.map_or(0, |amount| amount.rounded_up(desired));
     let unavailable = unavailable.map_or(0, |amount| amount.rounded_down(desired));
-    // "Both zero after rounding": a rollout that may do neither would never move.
-    Fenceposts { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
+    // A rollout that may neither add nor remove a pod would never progress.
+    Budget { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
 }
 
-impl Limits {
-    /// The limits of a strategy at a number of replicas.
+impl RolloutLimits {
+    /// 10 replicas, maxSurge 3, maxUnavailable 2: at least 8 available, at most 13 pods.
     pub fn of(strategy: Strategy, replicas: i64) -> Self {
         match strategy {
             Strategy::Recreate => Self { replicas, surge: 0, unavailable: 0, min_available: 0, max_total: replicas },
             Strategy::RollingUpdate { surge, unavailable } => {
-                let posts = fenceposts(surge, unavailable, replicas);
-                // At zero replicas this is zero although the both-zero rule says one.
-                let unavailable = posts.unavailable.min(replicas);
+                let budget = resolve_budget(surge, unavailable, replicas);
+                // With 0 replicas nothing may be unavailable, although the budget is at least 1.
+                let unavailable = budget.unavailable.min(replicas);
                 Self {
                     replicas,
-                    surge: posts.surge,
+                    surge: budget.surge,
                     unavailable,
                     min_available: replicas.saturating_sub(unavailable),
-                    max_total: sum([replicas, posts.surge]),
+                    max_total: sum([replicas, budget.surge]),
                 }
             }
         }
     }
 }
 
-/// A rule of admission that is violated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flaw {
-    /// Neither surge nor unavailability: nothing could ever move.
-    BothZero,
-    /// Less than nothing may surge.
-    NegativeSurge,
-    /// Less than nothing may be unavailable.
-    NegativeUnavailable,
-    /// More than all may be unavailable; surge has no such bound.
-    UnavailableAboveAll,
-    /// A pod could not become available before the rollout is called stuck.
-    DeadlineNotAfterMinReady,
-}
-
-/// What is checked when a rolling strategy is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    /// `maxSurge`.
-    pub surge: Option<Amount>,
-    /// `maxUnavailable`.
-    pub unavailable: Option<Amount>,
-    /// `minReadySeconds`.
-    pub min_ready: i64,
-    /// `progressDeadlineSeconds`; none is off.
-    pub deadline: Option<i64>,
-}
-
-/// Every rule a request violates.
-pub fn flaws(request: &Request) -> Vec<Flaw> {
-    let is_zero = |amount: Option<Amount>| amount.is_none_or(Amount::is_zero);
-    let is_negative = |amount| matches!(amount, Some(Amount::Count(count) | Amount::Percent(count)) if count < 0);
-    let found = [
-        (Flaw::BothZero, is_zero(request.surge) && is_zero(request.unavailable)),
-        (Flaw::NegativeSurge, is_negative(request.surge)),
-        (Flaw::NegativeUnavailable, is_negative(request.unavailable)),
-        (Flaw::UnavailableAboveAll, matches!(request.unavailable, Some(Amount::Percent(percent)) if percent > 100)),
-        (Flaw::DeadlineNotAfterMinReady, request.deadline.is_some_and(|deadline| deadline <= request.min_ready)),
-    ];
-    found.into_iter().filter_map(|(flaw, is_so)| is_so.then_some(flaw)).collect()
-}
-
-/// When a pod that goes stops counting, for a group that does not say (D-3).
-pub fn default_replacement(strategy: Strategy, limits: &Limits, keeps_addresses: bool) -> PodReplacement {
+/// Until when a terminating pod counts, if the spec leaves it out: until it is gone where there is no room for two pods,
+/// else only until its termination starts.
+pub fn default_replacement(strategy: Strategy, limits: &RolloutLimits, keeps_addresses: bool) -> PodReplacement {
     if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
         PodReplacement::Complete
     } else {
@@ -142,7 +93,7 @@ mod tests {
     #[test]
     fn the_table_of_section_1() {
         let resolved = |desired, surge, unavailable| {
-            let limits = Limits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
+            let limits = RolloutLimits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
             (limits.surge, limits.unavailable, limits.min_available, limits.max_total)
         };
         assert_eq!(resolved(10, 25, 25), (3, 2, 8, 13));
@@ -155,34 +106,14 @@ mod tests {
 
     #[test]
     fn a_missing_budget_is_zero() {
-        assert_eq!(fenceposts(None, None, 10), Fenceposts { surge: 0, unavailable: 1 });
-        assert_eq!(fenceposts(Some(Amount::Percent(39)), None, 10), Fenceposts { surge: 4, unavailable: 0 });
-        assert_eq!(fenceposts(None, Some(Amount::Percent(39)), 10), Fenceposts { surge: 0, unavailable: 3 });
-    }
-
-    #[test]
-    fn every_flaw_is_found_at_once() {
-        let request = Request {
-            surge: Some(Amount::Count(-1)),
-            unavailable: Some(Amount::Percent(101)),
-            min_ready: 30,
-            deadline: Some(30),
-        };
-        assert_eq!(flaws(&request), [Flaw::NegativeSurge, Flaw::UnavailableAboveAll, Flaw::DeadlineNotAfterMinReady]);
-        let zero = Request {
-            surge: Some(Amount::Percent(0)),
-            unavailable: Some(Amount::Count(0)),
-            min_ready: 0,
-            deadline: None,
-        };
-        assert_eq!(flaws(&zero), [Flaw::BothZero]);
-        let enough = Request { surge: Some(Amount::Percent(250)), unavailable: Some(Amount::Percent(100)), ..zero };
-        assert_eq!(flaws(&enough), []);
+        assert_eq!(resolve_budget(None, None, 10), Budget { surge: 0, unavailable: 1 });
+        assert_eq!(resolve_budget(Some(Amount::Percent(39)), None, 10), Budget { surge: 4, unavailable: 0 });
+        assert_eq!(resolve_budget(None, Some(Amount::Percent(39)), 10), Budget { surge: 0, unavailable: 3 });
     }
 
     #[test]
     fn pods_that_leave_count_where_there_is_no_room_for_two() {
-        let default_for = |strategy, keeps| default_replacement(strategy, &Limits::of(strategy, 4), keeps);
+        let default_for = |strategy, keeps| default_replacement(strategy, &RolloutLimits::of(strategy, 4), keeps);
         let surging = rolling(Amount::Count(1), Amount::Count(0));
         assert_eq!(default_for(surging, false), PodReplacement::Started);
         assert_eq!(default_for(surging, true), PodReplacement::Complete);
@@ -200,16 +131,16 @@ mod tests {
         fn something_may_always_move_and_the_bounds_enclose_the_replicas(
             surge in 0..200i64, unavailable in 0..=100i64, replicas in 1..1_000i64,
         ) {
-            let limits = Limits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), replicas);
+            let limits = RolloutLimits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), replicas);
             prop_assert!(limits.max_total > limits.min_available);
             prop_assert!((0..=replicas).contains(&limits.min_available));
             prop_assert!(limits.max_total >= replicas);
         }
 
         fn the_budgets_are_never_both_zero(surge in any_budget(), unavailable in any_budget(), desired in 0..10_000i64) {
-            let posts = fenceposts(surge, unavailable, desired);
+            let posts = resolve_budget(surge, unavailable, desired);
             prop_assert!(posts.surge > 0 || posts.unavailable > 0);
-            let limits = Limits::of(Strategy::RollingUpdate { surge, unavailable }, desired);
+            let limits = RolloutLimits::of(Strategy::RollingUpdate { surge, unavailable }, desired);
             prop_assert!(limits.max_total > limits.min_available || desired == 0);
             prop_assert!((0..=desired).contains(&limits.min_available));
         }

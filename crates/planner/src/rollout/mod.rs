@@ -1,19 +1,23 @@
-//! How a running PodGroup is changed: the arithmetic of releases.
+//! Rollouts: how the instances of a PodGroup come to a new revision, are scaled and are moved between units.
 //!
-//! Every function here is total: counts are `i64` and saturate, there are no floats, and whatever comes in, something
-//! sensible comes out. Nothing knows about groups, slots, orders or records: the callers translate. Units are positions in
-//! declaration order; sets and pods are what the caller passes, and answers are parallel to them. Section numbers and `D-n`
-//! in comments are those of the rollout rules; `cargo run -p planner --example vectors -- FILE` holds the functions against
-//! a file of known answers.
+//! [`controller`] makes the decisions; the other modules are the arithmetic below it and know nothing of records and orders.
+//! Every function is total: counts are `i64` and saturate, there are no floats. Units are identified by their position in
+//! declaration order; answers are parallel to the slices that the caller passes.
+//!
+//! Comments cite the rules of `docs/rollout-rules.md` as `R-n` and "section n". `tests/vectors` checks the arithmetic against
+//! a file of known answers; `cargo run -p planner --example vectors -- FILE` checks another file.
+#![allow(
+    missing_docs,
+    reason = "required only in `contract`, whose types are the API; here a name that needs no comment has none"
+)]
 
 pub mod apportion;
 pub mod availability;
+pub mod batches;
 pub mod controller;
 pub mod failure;
-pub mod groups;
 pub mod inplace;
 pub mod keeping;
-pub mod lifecycle;
 pub mod limits;
 pub mod moment;
 pub mod numbers;
@@ -24,10 +28,9 @@ pub mod proportional;
 pub mod ranking;
 pub mod rebalance;
 pub mod recreate;
-pub mod release;
 pub mod reschedule;
 pub mod revisions;
 pub mod rolling;
-pub mod serial;
 pub mod split;
+pub mod transition;
 pub mod units;

@@ -1,41 +1,36 @@
-//! Points in time with the resolution the ranking rules need.
+//! Time in nanoseconds since 1970, the resolution that the age buckets of the ranking need (section 3.4).
 //!
-//! Whole nanoseconds since 1970: age buckets (section 3.4) have edges at powers of two of them. The clock of the process
-//! counts milliseconds, so what it says converts exactly.
+//! `Timestamp` has milliseconds and converts exactly.
 
 use std::time::Duration;
 
 use contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A point in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(i64);
 
 impl Moment {
-    /// From nanoseconds since 1970.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
-    /// From seconds since 1970.
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
-    /// Nanoseconds since 1970.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
-    /// This much later; the end of time when it would be after that.
+    /// Saturates.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)))
     }
-    /// How long after `earlier` this is, in nanoseconds; negative when it is before it.
+    /// Negative when `earlier` is later.
     pub const fn nanos_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
-    /// How long until `later`; zero when that has passed.
+    /// Zero when `later` has passed.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_nanos(u64::try_from(later.nanos_since(self)).unwrap_or(0))
     }

@@ -1,11 +1,10 @@
-//! Amounts that are a count or a percentage, and the roundings of the rollout rules (section 1).
+//! Integer arithmetic of the rollout rules (section 1): exact rounding and saturating sums.
 //!
-//! All exact, with integers. The surprise: a percent text is digits and one `%`, nothing else; `"10"` is an error and not
-//! ten percent, because upstream has been read both ways.
+//! A percentage is digits and one `%`: `"10"` is an error and not 10%, because Kubernetes has read it both ways.
 
 pub use contract::rollout::Amount;
 
-/// `numerator / denominator`, halves away from zero; 0 when there is nothing to divide by.
+/// `numerator / denominator`, halves away from zero; 0 when the denominator is 0.
 pub(crate) fn rounded_half_away(numerator: i128, denominator: i128) -> i64 {
     let (size, by) = (numerator.unsigned_abs(), denominator.unsigned_abs());
     if by == 0 {
@@ -17,12 +16,10 @@ pub(crate) fn rounded_half_away(numerator: i128, denominator: i128) -> i64 {
     saturated(if (numerator < 0) == (denominator < 0) { rounded } else { -rounded })
 }
 
-/// The nearest count.
 pub(crate) fn saturated(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// A sum that saturates.
 pub(crate) fn sum(counts: impl IntoIterator<Item = i64>) -> i64 {
     counts.into_iter().fold(0, i64::saturating_add)
 }

@@ -1,9 +1,9 @@
-//! Decides what is said about the progress of a rollout (section 2.8).
+//! Computes the progress condition of a rollout (section 2.8).
 //!
-//! A condition, not a decision: a rollout that timed out goes on trying, and whoever acts on it does so elsewhere. First
-//! match wins: complete, progressing, timed out, unchanged. The surprise: progress is the only thing that refreshes a
-//! condition without changing it, and a rise counts only above the highest seen in this rollout (D-4), or a crash loop would
-//! refresh the deadline for ever.
+//! The first match wins: complete, progressing, timed out, unchanged. A rollout that timed out keeps trying; the controller
+//! decides about failure. Only progress refreshes a condition without changing its reason, and a rise counts only above the
+//! highest count seen in this rollout: 91 ready pods of 100, then 92, 91 and 92 again are progress once, so a crash loop
+//! cannot postpone the deadline.
 
 use std::time::Duration;
 
@@ -11,16 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::moment::Moment;
 
-/// Pods of a group, as last counted.
+/// Pods of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// All of them.
+    /// At any revision.
     pub replicas: i64,
     /// At the target revision.
     pub updated: i64,
-    /// Ready.
     pub ready: i64,
-    /// Available.
     pub available: i64,
 }
 
@@ -29,85 +27,57 @@ impl Counts {
         self.replicas.saturating_sub(self.updated)
     }
 
-    /// What later counts are held against (D-4): these, with the most ready and available seen in this rollout.
+    /// The counts to compare later ones with: these, with the most ready and available pods seen in this rollout.
     #[must_use]
     pub fn above(self, seen: Self) -> Self {
         Self { ready: self.ready.max(seen.ready), available: self.available.max(seen.available), ..self }
     }
 }
 
-/// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// It does.
     True,
-    /// It does not.
     False,
-    /// It cannot be said.
     Unknown,
 }
 
-/// Why a condition is what it is.
+/// The names are those of the Kubernetes deployment controller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// Every pod is at the target revision and available.
     NewReplicaSetAvailable,
-    /// There was progress.
     ReplicaSetUpdated,
-    /// There was none for too long.
     ProgressDeadlineExceeded,
-    /// The rollout is paused.
     DeploymentPaused,
-    /// It was paused.
     DeploymentResumed,
-    /// The new set was made.
     NewReplicaSetCreated,
-    /// The new set was there already.
     FoundNewReplicaSet,
-    /// The new set could not be made.
     ReplicaSetCreateError,
-    /// Something older or newer than this list.
     Other(String),
 }
 
-/// What is said about progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Condition {
-    /// Does it progress?
+pub struct ProgressCondition {
     pub status: Status,
-    /// Why.
     pub reason: Reason,
-    /// When progress was last seen, or the reason changed.
+    /// The time of the last progress or change of the reason.
     pub last_update: Moment,
-    /// When the status last changed.
+    /// The time of the last change of the status.
     pub last_transition: Moment,
 }
 
-/// How long a rollout may go without progress; none when it may for ever.
+/// The longest time without progress; `None` is unlimited.
 pub fn deadline(seconds: Option<i64>) -> Option<Duration> {
-    // The largest 32-bit number is the API's other way to say "off".
+    // The API's other value for "unlimited".
     let seconds = seconds.filter(|seconds| *seconds != i64::from(i32::MAX))?;
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// A generation of the spec, and the one the counts belong to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generations {
-    /// Of the spec.
-    pub spec: i64,
-    /// That was looked at.
-    pub observed: i64,
+/// Every desired pod is at the target revision and available, and there are no other pods.
+pub fn is_complete(desired: i64, counts: Counts) -> bool {
+    counts.updated == desired && counts.replicas == desired && counts.available == desired
 }
 
-/// Every pod wanted is there, new and available, and nothing else is.
-pub fn is_complete(desired: i64, counts: Counts, generations: Generations) -> bool {
-    counts.updated == desired
-        && counts.replicas == desired
-        && counts.available == desired
-        && generations.observed >= generations.spec
-}
-
-/// Something moved since `before`, which holds the most seen in this rollout (`Counts::above`).
+/// A count improved since `before`, which holds the highest counts of this rollout (`Counts::above`).
 pub fn is_progressing(before: Counts, after: Counts) -> bool {
     after.updated > before.updated
         || after.outdated() < before.outdated()
@@ -115,8 +85,8 @@ pub fn is_progressing(before: Counts, after: Counts) -> bool {
         || after.available > before.available
 }
 
-/// No progress for longer than the deadline. Sticky: what timed out stays so until something moves.
-pub fn is_timed_out(deadline: Option<Duration>, current: Option<&Condition>, now: Moment) -> bool {
+/// No progress for longer than the deadline. A rollout that timed out stays so until it progresses.
+pub fn is_timed_out(deadline: Option<Duration>, current: Option<&ProgressCondition>, now: Moment) -> bool {
     let (Some(deadline), Some(current)) = (deadline, current) else { return false };
     match current.reason {
         Reason::NewReplicaSetAvailable => false,
@@ -131,35 +101,29 @@ pub fn is_timed_out(deadline: Option<Duration>, current: Option<&Condition>, now
     }
 }
 
-/// What a condition is decided from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
-    /// How long there may be no progress.
+pub struct ProgressFacts {
     pub deadline: Option<Duration>,
-    /// Replicas wanted.
     pub desired: i64,
-    /// Generations of the spec.
-    pub generations: Generations,
-    /// What the counts are held against.
+    /// The counts to compare with.
     pub before: Counts,
-    /// The counts.
     pub after: Counts,
 }
 
-/// The condition after a sync; none when progress is not watched.
-pub fn condition(facts: &Facts, current: Option<Condition>, now: Moment) -> Option<Condition> {
+/// The condition now; `None` without a deadline.
+pub fn condition(facts: &ProgressFacts, current: Option<ProgressCondition>, now: Moment) -> Option<ProgressCondition> {
     facts.deadline?;
     let is_settled = facts.after.replicas == facts.after.updated
         && current.as_ref().is_some_and(|current| current.reason == Reason::NewReplicaSetAvailable);
     if is_settled {
         return current;
     }
-    if is_complete(facts.desired, facts.after, facts.generations) {
+    if is_complete(facts.desired, facts.after) {
         return Some(changed(current, Status::True, Reason::NewReplicaSetAvailable, now));
     }
     if is_progressing(facts.before, facts.after) {
         let was_true = current.filter(|current| current.status == Status::True);
-        return Some(Condition {
+        return Some(ProgressCondition {
             status: Status::True,
             reason: Reason::ReplicaSetUpdated,
             last_update: now,
@@ -172,35 +136,35 @@ pub fn condition(facts: &Facts, current: Option<Condition>, now: Moment) -> Opti
     current
 }
 
-/// The condition with another status or reason; the present one when it says the same already.
-fn changed(current: Option<Condition>, status: Status, reason: Reason, now: Moment) -> Condition {
+/// The condition with this status and reason; unchanged when it has them already.
+fn changed(current: Option<ProgressCondition>, status: Status, reason: Reason, now: Moment) -> ProgressCondition {
     match current {
         Some(current) if current.status == status && current.reason == reason => current,
         Some(current) if current.status == status => {
-            Condition { status, reason, last_update: now, last_transition: current.last_transition }
+            ProgressCondition { status, reason, last_update: now, last_transition: current.last_transition }
         }
-        Some(_) | None => Condition { status, reason, last_update: now, last_transition: now },
+        Some(_) | None => ProgressCondition { status, reason, last_update: now, last_transition: now },
     }
 }
 
-/// The condition of a rollout that is paused. Both this and resuming refresh it, so a long pause cannot time out; what timed
-/// out before the pause stays said.
-pub fn paused(current: Option<Condition>, now: Moment) -> Condition {
+/// The condition of a paused rollout. Pausing and resuming refresh it, so a long pause cannot time out; a rollout that timed out
+/// before the pause stays so.
+pub fn paused(current: Option<ProgressCondition>, now: Moment) -> ProgressCondition {
     match current {
         Some(current) if current.reason == Reason::ProgressDeadlineExceeded => current,
         current => changed(current, Status::Unknown, Reason::DeploymentPaused, now),
     }
 }
 
-/// The condition of a rollout that goes on; what says nothing of a pause stays.
-pub fn resumed(current: Condition, now: Moment) -> Condition {
+/// The condition after a resume; one that was not paused stays as it is.
+pub fn resumed(current: ProgressCondition, now: Moment) -> ProgressCondition {
     if current.reason != Reason::DeploymentPaused {
         return current;
     }
     changed(Some(current), Status::Unknown, Reason::DeploymentResumed, now)
 }
 
-/// How long until a rollout without progress is to be looked at. A second of slack against clocks; less than one is now.
+/// The time until the deadline check, with one second of slack for clocks; a wait below one second is none.
 pub fn stuck_check(deadline: Duration, last_update: Moment, now: Moment) -> Duration {
     let wait = now.until(last_update.after(deadline));
     if wait < Duration::from_secs(1) { Duration::ZERO } else { wait.saturating_add(Duration::from_secs(1)) }

@@ -6,7 +6,6 @@ use super::*;
 use crate::rollout::properties::property;
 
 const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
-const SEEN: Generations = Generations { spec: 1, observed: 1 };
 
 fn at(seconds: i64) -> Moment {
     Moment::from_secs(seconds)
@@ -16,21 +15,20 @@ fn counts(replicas: i64, updated: i64, ready: i64, available: i64) -> Counts {
     Counts { replicas, updated, ready, available }
 }
 
-fn says(status: Status, reason: Reason, update: i64, transition: i64) -> Option<Condition> {
-    Some(Condition { status, reason, last_update: at(update), last_transition: at(transition) })
+fn says(status: Status, reason: Reason, update: i64, transition: i64) -> Option<ProgressCondition> {
+    Some(ProgressCondition { status, reason, last_update: at(update), last_transition: at(transition) })
 }
 
-fn facts(before: Counts, after: Counts) -> Facts {
-    Facts { deadline: MINUTE, desired: 3, generations: SEEN, before, after }
+fn facts(before: Counts, after: Counts) -> ProgressFacts {
+    ProgressFacts { deadline: MINUTE, desired: 3, before, after }
 }
 
 #[test]
-fn complete_means_all_counts_are_what_is_wanted_and_the_spec_was_seen() {
-    assert!(is_complete(3, counts(3, 3, 3, 3), SEEN));
-    assert!(!is_complete(3, counts(4, 3, 3, 3), SEEN), "one too many");
-    assert!(!is_complete(3, counts(3, 3, 3, 2), SEEN));
-    assert!(!is_complete(3, counts(3, 3, 3, 3), Generations { spec: 2, observed: 1 }));
-    assert!(is_complete(0, counts(0, 0, 0, 0), SEEN));
+fn complete_means_all_counts_are_what_is_wanted() {
+    assert!(is_complete(3, counts(3, 3, 3, 3)));
+    assert!(!is_complete(3, counts(4, 3, 3, 3)), "one too many");
+    assert!(!is_complete(3, counts(3, 3, 3, 2)));
+    assert!(is_complete(0, counts(0, 0, 0, 0)));
 }
 
 #[test]
@@ -54,7 +52,7 @@ fn a_crash_loop_makes_progress_once() {
 
 #[test]
 fn the_deadline_is_passed_only_after_it_and_stays_passed() {
-    let timed_out = |current: Option<Condition>, now| is_timed_out(MINUTE, current.as_ref(), at(now));
+    let timed_out = |current: Option<ProgressCondition>, now| is_timed_out(MINUTE, current.as_ref(), at(now));
     let updated = says(Status::True, Reason::ReplicaSetUpdated, 0, 0);
     assert!(!timed_out(updated.clone(), 60));
     assert!(timed_out(updated.clone(), 61));
@@ -81,7 +79,7 @@ fn completion_is_said_once() {
     let complete = says(Status::True, Reason::NewReplicaSetAvailable, 9, 1);
     assert_eq!(condition(&done, current, at(9)), complete);
     assert_eq!(condition(&done, complete.clone(), at(99)), complete);
-    assert_eq!(condition(&Facts { deadline: None, ..done }, complete, at(99)), None, "not watched: not said");
+    assert_eq!(condition(&ProgressFacts { deadline: None, ..done }, complete, at(99)), None, "not watched: not said");
 }
 
 #[test]
@@ -115,7 +113,7 @@ property! {
         ready in prop::collection::vec(0..6i64, 1..30), deadline in 1..10u64,
     ) {
         let deadline = Duration::from_secs(deadline);
-        let start = |now| Condition {
+        let start = |now| ProgressCondition {
             status: Status::True,
             reason: Reason::NewReplicaSetCreated,
             last_update: now,
@@ -126,8 +124,7 @@ property! {
         let mut condition_now = Some(start(moved));
         for (second, ready) in (1..).zip(ready) {
             let (now, after) = (Moment::from_secs(second), counts(ready));
-            let generations = Generations { spec: 1, observed: 1 };
-            let facts = Facts { deadline: Some(deadline), desired: 9, generations, before: seen, after };
+            let facts = ProgressFacts { deadline: Some(deadline), desired: 9, before: seen, after };
             if ready > seen.ready {
                 moved = now;
             }

@@ -29,9 +29,6 @@ pub(crate) const PROPERTIES: &[(&str, u32)] = &[
     ("the_next_look_is_the_moment_a_pod_turns_available", MANY),
     ("below_the_highest_seen_nothing_moves_the_deadline", MANY),
     // Revisions.
-    ("revisions_only_rise", MANY),
-    ("a_rollback_goes_to_a_revision_there_is_below_the_present", MANY),
-    ("a_history_never_outgrows_its_limit", MANY),
     ("forgetting_spares_the_last_completed_revision_and_all_in_use", MANY),
     // Choosing pods.
     ("batches_sum_up_and_failing_calls_are_fewer_than_good_ones_and_one", MANY),
@@ -55,7 +52,6 @@ pub(crate) const PROPERTIES: &[(&str, u32)] = &[
     ("no_unit_is_too_large_to_rebalance", MANY),
     ("quota_is_neither_made_nor_lost", MANY),
     ("a_group_starts_only_when_the_one_before_was_done_and_confirmed", MANY),
-    ("a_hook_is_never_passed_by", MANY),
     // The conductor.
     ("a_rolling_update_keeps_its_bounds_and_ends_whatever_is_killed", SOME),
     ("revisions_pushed_at_any_time_keep_the_bounds_and_the_last_one_wins", SOME),

@@ -1,79 +1,62 @@
-//! Decides the sizes of sets when a group is scaled while it is paused or in the middle of a rollout (section 2.6).
+//! Decides the sizes of the sets when a group is scaled during a rollout or a pause (section 2.6).
 //!
-//! Scaling must not move a rollout along, so every set keeps its part. The part is measured against the largest total at
-//! the time the set was last scaled, which each set stores. The surprise: parts are not clamped by sign. A set whose stored
-//! numbers are out of date may grow while the whole shrinks; the leftover then comes from the largest set.
+//! A set is the pods of one revision. Scaling must not advance the rollout, so each set keeps its share of the total: sets of 3
+//! and 2 pods, scaled from 5 to 10 replicas, get 6 and 4. The share is relative to the largest total at the last scaling, which
+//! the rollout stores. Shares are not clamped by sign: a set whose stored numbers are outdated may grow while the total shrinks;
+//! the largest set then gives up the difference.
 
 use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::{Limits, Strategy};
-use super::moment::Moment;
+use super::limits::{RolloutLimits, Strategy};
 use super::numbers::{rounded_half_away, sum};
 
-/// The two numbers every set stores when it is scaled: they tell scaling from rolling.
+/// What the sets were last scaled for; distinguishes scaling from rolling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
-    /// Replicas wanted of the group then.
+pub struct ScaledFor {
     pub desired: Option<i64>,
-    /// The most there could be of it then.
+    /// `RolloutLimits::max_total` at that time.
     pub max: Option<i64>,
 }
 
-/// A set as far as scaling goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledSet {
-    /// Decides between sets of one age.
-    pub name: String,
-    /// When it was made.
-    pub created: Moment,
-    /// Its template is the group's. If several say so, the oldest is the new set (section 2.1).
+    /// It runs the template of the group. Of several, the oldest is the new set (section 2.1).
     pub is_new: bool,
-    /// Pods asked for.
+    /// Desired pods.
     pub spec: i64,
-    /// Pods available.
     pub available: i64,
-    /// What it stored when it was last scaled.
-    pub stored: Stored,
+    pub stored: ScaledFor,
 }
 
 impl ScaledSet {
     fn is_active(&self) -> bool {
         self.spec > 0
     }
-    fn age(&self) -> (Moment, &str) {
-        (self.created, &self.name)
-    }
 }
 
-/// What a group wants and has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// The limits at the replicas wanted now.
-    pub limits: Limits,
-    /// Pods the group had when it was last looked at: stands in for a missing stored maximum.
+pub struct ScaleTarget {
+    /// The limits at the new number of replicas.
+    pub limits: RolloutLimits,
+    /// Pods of the group now, used when no `max` is stored.
     pub seen: i64,
 }
 
-/// A scaling event exists iff an active set was last scaled for another number of replicas (section 2.2).
-pub fn is_scaling(replicas: i64, sets: &[ScaledSet]) -> bool {
-    sets.iter().any(|set| set.is_active() && set.stored.desired != Some(replicas))
+/// What is stored after a scaling, even when no size changed.
+pub fn stored(limits: &RolloutLimits) -> ScaledFor {
+    ScaledFor { desired: Some(limits.replicas), max: Some(limits.max_total) }
 }
 
-/// What every set stores after a scaling, also when its size did not change.
-pub fn stored(limits: &Limits) -> Stored {
-    Stored { desired: Some(limits.replicas), max: Some(limits.max_total) }
-}
-
-/// The sizes the sets get, in the order they were given.
-pub fn scale(strategy: Strategy, wanted: &Wanted, sets: &[ScaledSet]) -> Vec<i64> {
+/// The new sizes. Both the sets and the sizes are sorted oldest first.
+pub fn scale(strategy: Strategy, wanted: &ScaleTarget, sets: &[ScaledSet]) -> Vec<i64> {
     let mut sizes: Vec<i64> = sets.iter().map(|set| set.spec).collect();
-    let newest = (0..sets.len()).filter(|&at| sets[at].is_new).min_by_key(|&at| sets[at].age());
+    let newest = (0..sets.len()).find(|&at| sets[at].is_new);
     let active: Vec<usize> = (0..sets.len()).filter(|&at| sets[at].is_active()).collect();
     let replicas = wanted.limits.replicas;
     if active.len() <= 1 {
-        let latest = || (0..sets.len()).max_by_key(|&at| sets[at].age());
+        let latest = || sets.len().checked_sub(1);
         if let Some(only) = active.first().copied().or(newest).or_else(latest) {
             sizes[only] = replicas;
         }
@@ -87,22 +70,22 @@ pub fn scale(strategy: Strategy, wanted: &Wanted, sets: &[ScaledSet]) -> Vec<i64
     sizes
 }
 
-/// Only a new set that is complete *and available* may end the old ones: without that, a broken full-size version kills the
-/// last good pods.
+/// Only a new set that is complete *and available* ends the old ones; otherwise a broken revision at full size would remove the
+/// last healthy pods.
 fn is_saturated(set: &ScaledSet, replicas: i64) -> bool {
     set.spec == replicas && set.stored.desired == Some(replicas) && set.available == replicas
 }
 
-fn divide(wanted: &Wanted, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &mut [i64]) {
+fn divide(wanted: &ScaleTarget, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &mut [i64]) {
     let allowed = if wanted.limits.replicas > 0 { wanted.limits.max_total } else { 0 };
     let add = allowed.saturating_sub(sum(active.iter().map(|&at| sets[at].spec)));
     if add == 0 {
         return;
     }
     if add > 0 {
-        active.sort_by_key(|&at| (Reverse(sets[at].spec), Reverse(sets[at].age())));
+        active.sort_by_key(|&at| (Reverse(sets[at].spec), Reverse(at)));
     } else {
-        active.sort_by_key(|&at| (Reverse(sets[at].spec), sets[at].age()));
+        active.sort_by_key(|&at| (Reverse(sets[at].spec), at));
     }
     let mut left = add;
     for &at in &active {
@@ -119,8 +102,8 @@ fn divide(wanted: &Wanted, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &m
     }
 }
 
-/// How many pods a set gains (or, negative, loses) to keep its part of the whole.
-pub fn fraction(wanted: &Wanted, spec: i64, stored_max: Option<i64>) -> i64 {
+/// The pods that a set gains (or loses, if negative) to keep its share of the total.
+pub fn fraction(wanted: &ScaleTarget, spec: i64, stored_max: Option<i64>) -> i64 {
     if wanted.limits.replicas == 0 {
         return spec.saturating_neg();
     }
@@ -141,20 +124,18 @@ mod tests {
 
     const ROLLING: Strategy = Strategy::RollingUpdate { surge: None, unavailable: None };
 
-    fn wanted(replicas: i64, surge: i64) -> Wanted {
+    fn wanted(replicas: i64, surge: i64) -> ScaleTarget {
         let strategy = Strategy::RollingUpdate { surge: Some(Amount::Count(surge)), unavailable: None };
-        Wanted { limits: Limits::of(strategy, replicas), seen: 0 }
+        ScaleTarget { limits: RolloutLimits::of(strategy, replicas), seen: 0 }
     }
 
-    /// Sets of these sizes, the oldest first; the last is the new one.
+    /// Sets of these sizes, oldest first; the last one is the new set.
     fn sets(specs: &[i64], max: i64) -> Vec<ScaledSet> {
         let set = |(at, spec): (usize, &i64)| ScaledSet {
-            name: format!("s{at}"),
-            created: Moment::from_secs(i64::try_from(at).expect("few sets")),
             is_new: at + 1 == specs.len(),
             spec: *spec,
             available: 0,
-            stored: Stored { desired: None, max: Some(max) },
+            stored: ScaledFor { desired: None, max: Some(max) },
         };
         specs.iter().enumerate().map(set).collect()
     }
@@ -202,17 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn a_set_scaled_for_another_number_is_a_scaling_event() {
-        let mut both = sets(&[0, 2], 3);
-        assert!(is_scaling(2, &both));
-        both[1].stored = stored(&wanted(2, 1).limits);
-        assert_eq!(both[1].stored, Stored { desired: Some(2), max: Some(3) });
-        assert!(!is_scaling(2, &both), "the empty set does not count");
-    }
-
-    #[test]
     fn a_missing_maximum_is_taken_from_what_was_seen() {
-        let seen = Wanted { seen: 100, ..wanted(120, 0) };
+        let seen = ScaleTarget { seen: 100, ..wanted(120, 0) };
         assert_eq!(
             [fraction(&seen, 50, None), fraction(&seen, 50, Some(0)), fraction(&wanted(120, 0), 50, None)],
             [10, 10, 0]
@@ -246,7 +218,7 @@ mod tests {
             for (size, spec) in sizes.iter().zip(&specs) {
                 prop_assert!((size - spec) * add.signum() >= 0, "none goes against the whole: {specs:?} to {sizes:?}");
                 let off = (size * total - spec * wanted.limits.max_total).abs();
-                // Those that come last may find less left than half a pod each of the others took by rounding.
+                // Each set before may have taken up to half a pod too much by rounding.
                 let most = i64::try_from(specs.len()).expect("few") * total / 2;
                 prop_assert!(off <= most || *spec == largest, "{specs:?} to {sizes:?}");
             }

@@ -7,11 +7,11 @@ use crate::rollout::properties::property;
 
 const NOW: Moment = Moment::from_secs(100_000);
 
-fn pod(uid: &str) -> Pod {
-    Pod {
+fn pod(uid: &str) -> RankedPod {
+    RankedPod {
         uid: uid.to_owned(),
         node: "n".to_owned(),
-        phase: Phase::Running,
+        phase: PodPhase::Running,
         readiness: Readiness::Available,
         ready_since: Some(Moment::from_secs(0)),
         created: Some(Moment::from_secs(0)),
@@ -23,7 +23,7 @@ fn pod(uid: &str) -> Pod {
 }
 
 #[track_caller]
-fn goes_first(first: Pod, second: Pod) {
+fn goes_first(first: RankedPod, second: RankedPod) {
     assert_eq!(deletion_order(&[second.clone(), first.clone()], &[], NOW), [1, 0]);
     assert_eq!(deletion_order(&[first, second], &[], NOW), [0, 1]);
 }
@@ -34,31 +34,40 @@ fn ago(hours: i64) -> Option<Moment> {
 
 #[test]
 fn each_criterion_decides_when_those_before_it_do_not() {
-    goes_first(Pod { node: String::new(), ..pod("z") }, Pod { phase: Phase::Pending, ..pod("a") });
-    goes_first(Pod { phase: Phase::Pending, ..pod("z") }, Pod { phase: Phase::Unknown, ..pod("a") });
-    goes_first(Pod { phase: Phase::Unknown, ..pod("z") }, Pod { readiness: Readiness::NotReady, ..pod("a") });
-    goes_first(Pod { readiness: Readiness::NotReady, cost: 9, ..pod("z") }, pod("a"));
-    goes_first(Pod { readiness: Readiness::Ready, cost: 9, ..pod("z") }, pod("a"));
-    goes_first(Pod { cost: -1, ..pod("z") }, Pod { ready_since: None, ..pod("a") });
-    goes_first(Pod { ready_since: None, ..pod("z") }, Pod { ready_since: Some(NOW), restarts: 5, ..pod("a") });
-    goes_first(Pod { ready_since: ago(2), ..pod("z") }, Pod { ready_since: ago(5), restarts: 5, ..pod("a") });
-    goes_first(Pod { restarts: 1, ..pod("z") }, Pod { sidecar_restarts: 5, ..pod("a") });
-    goes_first(Pod { sidecar_restarts: 1, ..pod("z") }, Pod { created: ago(1), ..pod("a") });
-    goes_first(Pod { created: ago(2), ..pod("z") }, Pod { created: ago(5), ..pod("a") });
-    goes_first(Pod { created: ago(8), ..pod("a") }, Pod { created: ago(5), ..pod("z") });
+    goes_first(RankedPod { node: String::new(), ..pod("z") }, RankedPod { phase: PodPhase::Pending, ..pod("a") });
+    goes_first(RankedPod { phase: PodPhase::Pending, ..pod("z") }, RankedPod { phase: PodPhase::Unknown, ..pod("a") });
+    goes_first(
+        RankedPod { phase: PodPhase::Unknown, ..pod("z") },
+        RankedPod { readiness: Readiness::NotReady, ..pod("a") },
+    );
+    goes_first(RankedPod { readiness: Readiness::NotReady, cost: 9, ..pod("z") }, pod("a"));
+    goes_first(RankedPod { readiness: Readiness::Ready, cost: 9, ..pod("z") }, pod("a"));
+    goes_first(RankedPod { cost: -1, ..pod("z") }, RankedPod { ready_since: None, ..pod("a") });
+    goes_first(
+        RankedPod { ready_since: None, ..pod("z") },
+        RankedPod { ready_since: Some(NOW), restarts: 5, ..pod("a") },
+    );
+    goes_first(
+        RankedPod { ready_since: ago(2), ..pod("z") },
+        RankedPod { ready_since: ago(5), restarts: 5, ..pod("a") },
+    );
+    goes_first(RankedPod { restarts: 1, ..pod("z") }, RankedPod { sidecar_restarts: 5, ..pod("a") });
+    goes_first(RankedPod { sidecar_restarts: 1, ..pod("z") }, RankedPod { created: ago(1), ..pod("a") });
+    goes_first(RankedPod { created: ago(2), ..pod("z") }, RankedPod { created: ago(5), ..pod("a") });
+    goes_first(RankedPod { created: ago(8), ..pod("a") }, RankedPod { created: ago(5), ..pod("z") });
 }
 
 #[test]
 fn the_ready_age_of_a_pod_that_is_not_ready_says_nothing() {
-    let down = |uid, since| Pod { readiness: Readiness::NotReady, ready_since: since, ..pod(uid) };
+    let down = |uid, since| RankedPod { readiness: Readiness::NotReady, ready_since: since, ..pod(uid) };
     goes_first(down("a", Some(Moment::from_secs(0))), down("b", None));
 }
 
 #[test]
 fn a_pod_on_a_crowded_node_goes_first_and_only_active_ones_crowd() {
-    let on = |uid, node: &str| Pod { node: node.to_owned(), ..pod(uid) };
+    let on = |uid, node: &str| RankedPod { node: node.to_owned(), ..pod(uid) };
     let pods = [on("a", "n1"), on("b", "n2")];
-    let gone = Pod { is_active: false, ..on("gone", "n1") };
+    let gone = RankedPod { is_active: false, ..on("gone", "n1") };
     let related = [pods[0].clone(), gone, pods[1].clone(), on("other", "n2")];
     assert_eq!(deletion_order(&pods, &related, NOW), [1, 0]);
 }
@@ -66,7 +75,7 @@ fn a_pod_on_a_crowded_node_goes_first_and_only_active_ones_crowd() {
 /// The witness of section 3.5: the older comparator goes round in a circle here.
 #[test]
 fn the_order_is_total() {
-    let since = |uid, nanos, restarts| Pod { ready_since: Some(Moment::from_nanos(nanos)), restarts, ..pod(uid) };
+    let since = |uid, nanos, restarts| RankedPod { ready_since: Some(Moment::from_nanos(nanos)), restarts, ..pod(uid) };
     let witness = [since("3", 0, 5), since("1", 0, 0), since("2", 1, 0)];
     assert_eq!(deletion_order(&witness, &witness, NOW), [0, 1, 2]);
 }
@@ -92,25 +101,30 @@ fn a_cost_is_a_plain_32_bit_number_or_nothing() {
 
 #[test]
 fn the_beta_pod_is_an_available_one() {
-    let down = |uid| Pod { readiness: Readiness::Ready, cost: -5, ..pod(uid) };
+    let down = |uid| RankedPod { readiness: Readiness::Ready, cost: -5, ..pod(uid) };
     assert_eq!(beta_pod(&[down("a"), pod("b")]), Some(1));
-    assert_eq!(beta_pod(&[pod("a"), Pod { cost: -1, ..pod("b") }]), Some(1));
-    assert_eq!(beta_pod(&[pod("a"), Pod { ready_since: Some(NOW), ..pod("b") }]), Some(1));
-    assert_eq!(beta_pod(&[Pod { ready_since: None, ..pod("a") }, pod("b")]), Some(1));
+    assert_eq!(beta_pod(&[pod("a"), RankedPod { cost: -1, ..pod("b") }]), Some(1));
+    assert_eq!(beta_pod(&[pod("a"), RankedPod { ready_since: Some(NOW), ..pod("b") }]), Some(1));
+    assert_eq!(beta_pod(&[RankedPod { ready_since: None, ..pod("a") }, pod("b")]), Some(1));
     assert_eq!(beta_pod(&[down("b"), down("a")]), Some(1));
     assert_eq!(beta_pod(&[]), None);
 }
 
 #[test]
 fn a_group_takes_first_what_costs_nothing() {
-    let pods = [pod("a"), Pod { readiness: Readiness::NotReady, ..pod("b") }, pod("c"), Pod { cost: -1, ..pod("d") }];
+    let pods = [
+        pod("a"),
+        RankedPod { readiness: Readiness::NotReady, ..pod("b") },
+        pod("c"),
+        RankedPod { cost: -1, ..pod("d") },
+    ];
     assert_eq!(update_order(&pods, |pod| pod.uid == "c", NOW), [2, 1, 3, 0]);
 }
 
-fn any_pod() -> impl Strategy<Value = Pod> {
+fn any_pod() -> impl Strategy<Value = RankedPod> {
     let time = || prop::option::of((0..200_000_000_000i64).prop_map(Moment::from_nanos));
     (0..4u8, 0..3u8, time(), time(), -1..2i32, 0..3i64).prop_map(|(node, readiness, ready, created, cost, restarts)| {
-        Pod {
+        RankedPod {
             uid: String::new(),
             node: if node == 0 { String::new() } else { format!("n{node}") },
             readiness: [Readiness::NotReady, Readiness::Ready, Readiness::Available][usize::from(readiness)],
@@ -125,18 +139,18 @@ fn any_pod() -> impl Strategy<Value = Pod> {
 
 property! {
     fn the_order_does_not_depend_on_how_the_pods_came(pods in prop::collection::vec(any_pod(), 0..12)) {
-        let named = |(at, pod): (usize, Pod)| Pod { uid: format!("{at:02}"), ..pod };
-        let pods: Vec<Pod> = pods.into_iter().enumerate().map(named).collect();
-        let reversed: Vec<Pod> = pods.iter().rev().cloned().collect();
-        let uids = |pods: &[Pod]| -> Vec<String> {
+        let named = |(at, pod): (usize, RankedPod)| RankedPod { uid: format!("{at:02}"), ..pod };
+        let pods: Vec<RankedPod> = pods.into_iter().enumerate().map(named).collect();
+        let reversed: Vec<RankedPod> = pods.iter().rev().cloned().collect();
+        let uids = |pods: &[RankedPod]| -> Vec<String> {
             deletion_order(pods, pods, NOW).into_iter().map(|at| pods[at].uid.clone()).collect()
         };
         prop_assert_eq!(uids(&pods), uids(&reversed));
     }
 
     fn the_order_is_total_and_takes_who_serves_last(pods in prop::collection::vec(any_pod(), 0..12)) {
-        let named = |(at, pod): (usize, Pod)| Pod { uid: format!("{at:02}"), ..pod };
-        let pods: Vec<Pod> = pods.into_iter().enumerate().map(named).collect();
+        let named = |(at, pod): (usize, RankedPod)| RankedPod { uid: format!("{at:02}"), ..pod };
+        let pods: Vec<RankedPod> = pods.into_iter().enumerate().map(named).collect();
         let order = deletion_order(&pods, &pods, NOW);
         let mut sorted = order.clone();
         sorted.sort_unstable();

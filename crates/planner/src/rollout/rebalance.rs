@@ -1,35 +1,33 @@
-//! Decides the next step of moving pods between units while the total stays (section 4.6, D-21).
+//! Decides the next step of moving pods between units while the total stays the same (section 4.6, R-21).
 //!
-//! Make before break: units that are to have more grow at once, the others shrink only as far as enough pods are available
-//! without them. Surplus that serves nobody goes at once. The largest surplus gives first.
+//! Make before break: a unit below its target grows immediately, a unit above it shrinks only as far as enough pods are
+//! available without it. 10 replicas, targets 8 and 2, now 5 and 5: first 8 and 5; when 6 of the 8 are available, 8 and 4;
+//! when all are, 8 and 2. Unavailable surplus pods go immediately; the largest surplus shrinks first.
 
 use std::cmp::Reverse;
 
 use super::numbers::sum;
 
-/// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unit {
-    /// Pods it is to have.
+pub struct UnitPods {
     pub target: i64,
-    /// Pods asked for now.
+    /// Pods desired now.
     pub spec: i64,
-    /// Pods available.
     pub available: i64,
 }
 
-impl Unit {
+impl UnitPods {
     fn surplus(self) -> i64 {
         self.spec.saturating_sub(self.target).max(0)
     }
-    /// As in D-2: a status that lags behind does not count.
+    /// a status that lags behind must not count pods that are no longer desired.
     fn counted(self) -> i64 {
         self.available.min(self.spec).max(0)
     }
 }
 
-/// The sizes to ask for now, in the order of the units.
-pub fn step(replicas: i64, units: &[Unit]) -> Vec<i64> {
+/// The sizes that the units get now.
+pub fn step(replicas: i64, units: &[UnitPods]) -> Vec<i64> {
     let mut spare = sum(units.iter().map(|unit| unit.counted())).saturating_sub(replicas).max(0);
     let mut sizes: Vec<i64> = units.iter().map(|unit| unit.spec.max(unit.target)).collect();
     let mut order: Vec<usize> = (0..units.len()).collect();
@@ -51,8 +49,8 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn unit(target: i64, spec: i64, available: i64) -> Unit {
-        Unit { target, spec, available }
+    fn unit(target: i64, spec: i64, available: i64) -> UnitPods {
+        UnitPods { target, spec, available }
     }
 
     #[test]
@@ -75,7 +73,7 @@ mod tests {
         assert_eq!(step(0, &[unit(-9, -5, 0)]), [-5], "less than nothing asked for is nothing to remove");
     }
 
-    fn any_unit() -> impl Strategy<Value = Unit> {
+    fn any_unit() -> impl Strategy<Value = UnitPods> {
         (0..10i64, 0..10i64, 0..10i64).prop_map(|(target, spec, available)| unit(target, spec, available.min(spec)))
     }
 
@@ -91,8 +89,8 @@ mod tests {
 
         fn once_everything_is_available_the_targets_are_reached(units in prop::collection::vec(any_unit(), 1..6)) {
             let replicas = sum(units.iter().map(|unit| unit.target));
-            let grown: Vec<Unit> = units.iter().zip(step(replicas, &units))
-                .map(|(unit, size)| Unit { spec: size, available: size, ..*unit }).collect();
+            let grown: Vec<UnitPods> = units.iter().zip(step(replicas, &units))
+                .map(|(unit, size)| UnitPods { spec: size, available: size, ..*unit }).collect();
             let targets: Vec<i64> = units.iter().map(|unit| unit.target).collect();
             prop_assert_eq!(step(replicas, &grown), targets);
         }

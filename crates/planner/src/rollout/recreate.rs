@@ -1,33 +1,28 @@
-//! Decides the next step of a release that stops everything old before anything new starts (section 2.11).
+//! Decides the next step of a Recreate rollout: all old pods stop before the first new pod starts (section 2.11).
 //!
-//! The new set is not even created before the last old pod is gone. A pod in an unknown state counts as running: it may be.
+//! A pod in an unknown state counts as running.
 
-/// A set of an earlier revision.
+/// The pods of other revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldSet {
-    /// Pods asked for.
+    /// Desired pods.
     pub spec: i64,
-    /// Pods it reports.
+    /// Pods that still exist.
     pub actual: i64,
 }
 
-/// What a pod is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Not started yet.
+pub enum PodPhase {
     Pending,
-    /// Running.
     Running,
-    /// Nobody knows.
     Unknown,
-    /// Ended well.
     Succeeded,
-    /// Crash-looping, and down at the moment.
+    /// Crash-looping, and in back-off now.
     Failed,
 }
 
-impl Phase {
-    /// It ended. Nothing waits for it, though a crash-looping one is started again with back-off.
+impl PodPhase {
+    /// Not running. A crash-looping pod counts as finished although the agent restarts it after its back-off.
     pub fn is_finished(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed => true,
@@ -36,33 +31,27 @@ impl Phase {
     }
 }
 
-/// What one sync does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Every old set is asked for no pods.
+pub enum RecreateStep {
     ScaleOldToZero,
-    /// Old pods are still there.
     WaitForOldPods,
-    /// The new set is created with this size.
     CreateNew(i64),
-    /// The new set gets this size.
     ScaleNew(i64),
-    /// It is done.
     Nothing,
 }
 
-/// Decides one sync. `new` is the size of the new set, if there is one; `phases` are those of old pods.
-pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[Phase]) -> Step {
+/// Decides one step. `new` is the size of the new set, if it exists; `phases` are those of old pods.
+pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[PodPhase]) -> RecreateStep {
     if old.iter().any(|set| set.spec > 0) {
-        return Step::ScaleOldToZero;
+        return RecreateStep::ScaleOldToZero;
     }
     if old.iter().any(|set| set.actual > 0) || phases.iter().any(|phase| !phase.is_finished()) {
-        return Step::WaitForOldPods;
+        return RecreateStep::WaitForOldPods;
     }
     match new {
-        None => Step::CreateNew(replicas),
-        Some(size) if size != replicas => Step::ScaleNew(replicas),
-        Some(_) => Step::Nothing,
+        None => RecreateStep::CreateNew(replicas),
+        Some(size) if size != replicas => RecreateStep::ScaleNew(replicas),
+        Some(_) => RecreateStep::Nothing,
     }
 }
 
@@ -76,22 +65,22 @@ mod tests {
     #[test]
     fn the_new_set_waits_for_the_last_old_pod() {
         let old = |spec, actual| [OldSet { spec, actual }];
-        assert_eq!(step(3, None, &old(2, 2), &[Phase::Running]), Step::ScaleOldToZero);
-        assert_eq!(step(3, None, &old(0, 1), &[]), Step::WaitForOldPods);
-        assert_eq!(step(3, None, &old(0, 0), &[Phase::Failed, Phase::Unknown]), Step::WaitForOldPods);
-        assert_eq!(step(3, Some(0), &old(0, 0), &[Phase::Pending]), Step::WaitForOldPods);
-        assert_eq!(step(3, None, &old(0, 0), &[Phase::Failed, Phase::Succeeded]), Step::CreateNew(3));
+        assert_eq!(step(3, None, &old(2, 2), &[PodPhase::Running]), RecreateStep::ScaleOldToZero);
+        assert_eq!(step(3, None, &old(0, 1), &[]), RecreateStep::WaitForOldPods);
+        assert_eq!(step(3, None, &old(0, 0), &[PodPhase::Failed, PodPhase::Unknown]), RecreateStep::WaitForOldPods);
+        assert_eq!(step(3, Some(0), &old(0, 0), &[PodPhase::Pending]), RecreateStep::WaitForOldPods);
+        assert_eq!(step(3, None, &old(0, 0), &[PodPhase::Failed, PodPhase::Succeeded]), RecreateStep::CreateNew(3));
     }
 
     #[test]
     fn then_it_gets_its_full_size_at_once() {
-        assert_eq!(step(3, Some(1), &[], &[]), Step::ScaleNew(3));
-        assert_eq!(step(3, Some(5), &[], &[]), Step::ScaleNew(3));
-        assert_eq!(step(3, Some(3), &[], &[]), Step::Nothing);
+        assert_eq!(step(3, Some(1), &[], &[]), RecreateStep::ScaleNew(3));
+        assert_eq!(step(3, Some(5), &[], &[]), RecreateStep::ScaleNew(3));
+        assert_eq!(step(3, Some(3), &[], &[]), RecreateStep::Nothing);
     }
 
-    fn any_phase() -> impl Strategy<Value = Phase> {
-        let all = [Phase::Pending, Phase::Running, Phase::Unknown, Phase::Succeeded, Phase::Failed];
+    fn any_phase() -> impl Strategy<Value = PodPhase> {
+        let all = [PodPhase::Pending, PodPhase::Running, PodPhase::Unknown, PodPhase::Succeeded, PodPhase::Failed];
         prop::sample::select(all.to_vec())
     }
 
@@ -104,10 +93,10 @@ mod tests {
             let is_empty = old.iter().all(|set| set.spec == 0 && set.actual == 0);
             let is_gone = is_empty && phases.iter().all(|phase| phase.is_finished());
             match step(replicas, new, &old, &phases) {
-                Step::ScaleOldToZero => prop_assert!(old.iter().any(|set| set.spec > 0)),
-                Step::WaitForOldPods => prop_assert!(!is_gone),
-                Step::CreateNew(size) | Step::ScaleNew(size) => prop_assert!(is_gone && size == replicas),
-                Step::Nothing => prop_assert!(is_gone && new == Some(replicas)),
+                RecreateStep::ScaleOldToZero => prop_assert!(old.iter().any(|set| set.spec > 0)),
+                RecreateStep::WaitForOldPods => prop_assert!(!is_gone),
+                RecreateStep::CreateNew(size) | RecreateStep::ScaleNew(size) => prop_assert!(is_gone && size == replicas),
+                RecreateStep::Nothing => prop_assert!(is_gone && new == Some(replicas)),
             }
         }
     }

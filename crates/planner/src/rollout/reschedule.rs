@@ -1,61 +1,53 @@
-//! Decides where the quota of pods that find no room in their unit goes (section 4.7).
+//! Moves the quota of unschedulable pods to other units (section 4.7).
 //!
-//! One pod at a time, one quota less here and one more there: the sum never changes. Units with an explicit wish neither
-//! give nor receive (D-22). A pod nobody can take stays pending.
+//! Targets 4, 3 and 3 with 3 stuck pods in the first unit become 1, 5 and 4: the sum never changes. Units with an explicit wish
+//! neither give nor receive. A pod that no unit can take stays pending.
 
 use std::cmp::Reverse;
 
-/// A unit, in declaration order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unit {
-    /// Pods it is to have.
+pub struct UnitQuota {
     pub target: i64,
-    /// Pods being created that the scheduler called unschedulable for lack of resources, for long enough.
+    /// Pods without a node for longer than `AutoReschedule.InitialDelaySeconds`.
     pub stuck: i64,
     /// It has an explicit wish.
     pub is_pinned: bool,
-    /// It was found full a short while ago.
+    /// It was full a short while ago.
     pub is_saturated: bool,
-    /// Pods it has room for, if the scheduler can tell.
+    /// Pods that it has room for; `None` when this is unknown.
     pub free_slots: Option<i64>,
-    /// Units its pods were sent to before in this release: they are not tried again.
+    /// Units without room that received quota of this unit before; they are not tried again.
     pub tried: Vec<usize>,
 }
 
-impl Unit {
-    /// Stuck pods are found where there is no room: that makes a unit saturated, pinned or not.
+impl UnitQuota {
+    /// A unit with a stuck pod has no room, pinned or not.
     pub fn is_full(&self) -> bool {
         self.is_saturated || self.stuck > 0
     }
 
-    /// Pods whose quota is to go elsewhere. A pod beyond the unit's target has no quota to take along.
+    /// Stuck pods whose quota moves. A pod above the unit's target has no quota.
     fn leaving(&self) -> i64 {
         if self.is_pinned { 0 } else { self.stuck.min(self.target).max(0) }
     }
 }
 
-/// One quota of one unit goes to another.
+/// Moves one pod of quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// The donor.
     pub from: usize,
-    /// The receiver.
     pub to: usize,
 }
 
-/// What becomes of stuck pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rescheduling {
-    /// Pods each unit is to have now.
     pub targets: Vec<i64>,
-    /// Who gave to whom, in order.
     pub moves: Vec<Move>,
-    /// Pods of each unit nobody can take: condition `InsufficientCapacity`.
+    /// Stuck pods that no unit can take: condition `InsufficientCapacity`.
     pub unplaced: Vec<i64>,
 }
 
-/// Moves the quota of stuck pods.
-pub fn reschedule(units: &[Unit]) -> Rescheduling {
+pub fn reschedule(units: &[UnitQuota]) -> Rescheduling {
     let mut result = Rescheduling {
         targets: units.iter().map(|unit| unit.target).collect(),
         moves: Vec::new(),
@@ -65,7 +57,7 @@ pub fn reschedule(units: &[Unit]) -> Rescheduling {
     for (from, donor) in units.iter().enumerate() {
         for placed in 0..donor.leaving() {
             let Some(to) = receiver(units, donor, &result.targets, &slots) else {
-                // Nothing that follows makes room, so the others of this unit find none either.
+                // No later move makes room, so the other stuck pods of this unit find none either.
                 result.unplaced[from] = donor.leaving() - placed;
                 break;
             };
@@ -79,7 +71,7 @@ pub fn reschedule(units: &[Unit]) -> Rescheduling {
 }
 
 /// The unit with the most room, then the fewest pods, then the first declared.
-fn receiver(units: &[Unit], donor: &Unit, targets: &[i64], slots: &[Option<i64>]) -> Option<usize> {
+fn receiver(units: &[UnitQuota], donor: &UnitQuota, targets: &[i64], slots: &[Option<i64>]) -> Option<usize> {
     let can_take = |at: &usize| {
         let unit = &units[*at];
         !unit.is_pinned && !unit.is_full() && slots[*at].is_none_or(|free| free > 0) && !donor.tried.contains(at)
@@ -94,8 +86,8 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn units(targets: &[i64], stuck: &[i64]) -> Vec<Unit> {
-        let unit = |(target, stuck): (&i64, &i64)| Unit { target: *target, stuck: *stuck, ..Unit::default() };
+    fn units(targets: &[i64], stuck: &[i64]) -> Vec<UnitQuota> {
+        let unit = |(target, stuck): (&i64, &i64)| UnitQuota { target: *target, stuck: *stuck, ..UnitQuota::default() };
         targets.iter().zip(stuck).map(unit).collect()
     }
 
@@ -124,7 +116,7 @@ mod tests {
         pinned[1].is_pinned = true;
         let nothing = Rescheduling { targets: vec![4, 3, 3], moves: vec![], unplaced: vec![0, 0, 1] };
         assert_eq!(reschedule(&pinned), nothing);
-        assert_eq!(pinned.iter().map(Unit::is_full).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(pinned.iter().map(UnitQuota::is_full).collect::<Vec<_>>(), [true, false, true]);
     }
 
     #[test]
@@ -152,10 +144,10 @@ mod tests {
         );
     }
 
-    fn any_unit() -> impl Strategy<Value = Unit> {
+    fn any_unit() -> impl Strategy<Value = UnitQuota> {
         let slots = prop::option::of(0..4i64);
         (0..10i64, 0..4i64, any::<bool>(), any::<bool>(), slots).prop_map(
-            |(target, stuck, pinned, saturated, free_slots)| Unit {
+            |(target, stuck, pinned, saturated, free_slots)| UnitQuota {
                 target,
                 stuck,
                 is_pinned: pinned,

@@ -1,24 +1,26 @@
 //! Decides the next step of a rolling update (sections 2.3 to 2.5).
 //!
-//! One step goes in one direction: the new set grows, or old sets shrink (D-1). Pods of the new set that are not available
-//! are charged against old capacity, so a broken version stops the rollout instead of draining the old one. Counts are
-//! sizes asked for, not pods seen; what is going away counts only as `terminating` (D-3).
+//! A set is the pods of one revision. A step goes in one direction: the new set grows or old sets shrink. Unavailable new
+//! pods are charged against the old sets, so a broken revision stops the rollout instead of draining the old one. Counts are
+//! desired sizes, not observed pods; terminating pods count only as `terminating`.
+//!
+//! 10 replicas, maxSurge 3, maxUnavailable 2 (at least 8 available, at most 13 pods), 10 old pods, old/new:
+//! the new set grows to 3 (10/3); the old set shrinks by 2 (8/3); the new set grows to 5 (8/5, 13 pods). When the 5 are
+//! available, the old set shrinks by 5 (3/5) and the new set grows to 10 (3/10); when those are available, 0/10. If none ever
+//! becomes available, the rollout stays at 8/5.
 
-use super::limits::{Limits, Strategy};
-use super::moment::Moment;
+use super::limits::RolloutLimits;
 use super::numbers::sum;
 
-/// The size of a set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Size {
-    /// Pods asked for.
+pub struct SetSize {
+    /// Desired pods.
     pub spec: i64,
-    /// Pods that are available.
     pub available: i64,
 }
 
-impl Size {
-    /// D-2: a status that lags behind must not count pods that are no longer asked for.
+impl SetSize {
+    /// a status that lags behind must not count pods that are no longer desired.
     #[must_use]
     pub fn clamped(self) -> Self {
         Self { available: self.available.min(self.spec), ..self }
@@ -29,82 +31,65 @@ impl Size {
     }
 }
 
-/// A set of an earlier revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OldSet {
-    /// Decides between sets of one age.
-    pub name: String,
-    /// The oldest gives up pods first.
-    pub created: Moment,
-    /// Its size.
-    pub size: Size,
-}
-
-/// Everything a step is decided from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sets {
-    /// The set of the revision to reach; empty when it does not exist yet.
-    pub new: Size,
-    /// All others.
-    pub old: Vec<OldSet>,
-    /// Pods on their way out that count (`PodReplacement::counted`).
+    /// The set of the target revision.
+    pub new: SetSize,
+    /// The sets of other revisions; the first one shrinks first.
+    pub old: Vec<SetSize>,
+    /// Terminating pods that count (`PodReplacement::counted`).
     pub terminating: i64,
 }
 
 impl Sets {
-    /// The same with D-2 applied to every set.
+    /// Applies R-2 to each set.
     #[must_use]
     pub fn clamped(mut self) -> Self {
         self.new = self.new.clamped();
         for set in &mut self.old {
-            set.size = set.size.clamped();
+            *set = set.clamped();
         }
         self
     }
 
     fn total(&self) -> i64 {
-        sum(self.old.iter().map(|set| set.size.spec).chain([self.new.spec]))
+        sum(self.old.iter().map(|set| set.spec).chain([self.new.spec]))
     }
 }
 
-/// What one sync does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing can move until something else happens.
+pub enum RollingStep {
+    /// Waits until pods become available or are gone.
     Nothing,
-    /// The new set gets this size.
     ScaleNew(i64),
-    /// The old sets get these sizes.
     ScaleOld {
-        /// One for each old set, in the order they were given.
+        /// Parallel to `Sets::old`.
         sizes: Vec<i64>,
-        /// How many of the pods removed were not available.
+        /// Removed pods that were unavailable.
         cleaned: i64,
-        /// How many of them were counted as available.
+        /// Removed pods that were available.
         downed: i64,
     },
 }
 
-/// Decides one sync of a rolling update.
-pub fn step(limits: &Limits, sets: &Sets) -> Step {
+pub fn step(limits: &RolloutLimits, sets: &Sets) -> RollingStep {
     let new = sets.new.spec;
-    let wanted =
-        if new > limits.replicas { limits.replicas } else { grown(limits, sum([sets.total(), sets.terminating]), new) };
+    let wanted = if new > limits.replicas {
+        limits.replicas
+    } else {
+        new_set_size(limits, sum([sets.total(), sets.terminating]), new)
+    };
     if wanted != new {
-        return Step::ScaleNew(wanted);
+        return RollingStep::ScaleNew(wanted);
     }
     shrink(limits, sets)
 }
 
-/// The size a new set gets in this sync, by growth alone.
-pub fn new_set_size(strategy: Strategy, limits: &Limits, total: i64, new: i64) -> i64 {
-    match strategy {
-        Strategy::RollingUpdate { .. } => grown(limits, total, new),
-        Strategy::Recreate => limits.replicas,
-    }
-}
-
-fn grown(limits: &Limits, total: i64, new: i64) -> i64 {
+/// The size that the new set grows to when the group has `total` pods.
+///
+/// 10 replicas, maxSurge 3: at most 13 pods. With 10 old pods and no new one, the new set grows to 3. With 8 old and 3 new
+/// pods there is room for 2 more: it grows to 5.
+pub fn new_set_size(limits: &RolloutLimits, total: i64, new: i64) -> i64 {
     if total >= limits.max_total {
         return new;
     }
@@ -112,82 +97,42 @@ fn grown(limits: &Limits, total: i64, new: i64) -> i64 {
     sum([new, room.min(limits.replicas.saturating_sub(new))])
 }
 
-fn shrink(limits: &Limits, sets: &Sets) -> Step {
+fn shrink(limits: &RolloutLimits, sets: &Sets) -> RollingStep {
     let budget = sets.total().saturating_sub(limits.min_available).saturating_sub(sets.new.unavailable());
     if budget <= 0 {
-        return Step::Nothing;
+        return RollingStep::Nothing;
     }
     let Removal { mut sizes, removed: cleaned } = clean_unhealthy(&sets.old, budget);
-    let available = sum(sets.old.iter().map(|set| set.size.available).chain([sets.new.available]));
+    let available = sum(sets.old.iter().map(|set| set.available).chain([sets.new.available]));
     let mut spare = available.saturating_sub(limits.min_available).max(0);
     let mut downed = 0i64;
-    for at in oldest_first(&sets.old) {
-        let part = sizes[at].min(spare).max(0);
-        sizes[at] -= part;
+    for size in &mut sizes {
+        let part = (*size).min(spare).max(0);
+        *size -= part;
         spare -= part;
         downed = sum([downed, part]);
     }
-    if cleaned == 0 && downed == 0 { Step::Nothing } else { Step::ScaleOld { sizes, cleaned, downed } }
+    if cleaned == 0 && downed == 0 { RollingStep::Nothing } else { RollingStep::ScaleOld { sizes, cleaned, downed } }
 }
 
-/// Pods taken from old sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// The sizes they get, in the order they were given.
+    /// Parallel to the old sets.
     pub sizes: Vec<i64>,
-    /// How many that takes away in all.
     pub removed: i64,
 }
 
-/// Takes pods that are not available from old sets, at most this many, the oldest set first.
-pub fn clean_unhealthy(old: &[OldSet], most: i64) -> Removal {
-    let mut sizes: Vec<i64> = old.iter().map(|set| set.size.spec).collect();
+/// Takes at most `most` unavailable pods from old sets, from the first set first.
+pub fn clean_unhealthy(old: &[SetSize], most: i64) -> Removal {
     let mut left = most.max(0);
-    for at in oldest_first(old) {
-        // A status that lags behind may report more available than asked for: nothing to clean then.
-        let part = old[at].size.unavailable().min(left).max(0);
-        sizes[at] = sizes[at].saturating_sub(part);
+    let mut shrunk = |set: &SetSize| {
+        // A status that lags behind may report more available than desired pods: nothing to clean then.
+        let part = set.unavailable().min(left).max(0);
         left -= part;
-    }
+        set.spec.saturating_sub(part)
+    };
+    let sizes = old.iter().map(&mut shrunk).collect();
     Removal { sizes, removed: most.max(0) - left }
-}
-
-fn oldest_first(old: &[OldSet]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..old.len()).collect();
-    order.sort_by_key(|&at| (old[at].created, &old[at].name));
-    order
-}
-
-/// The states `(old, new)` a rollout comes to rest in, when between bursts of syncs all pods of the new set become available
-/// (`healthy`) or none ever does. At most `most` states: a dry run must end.
-pub fn resting_states(limits: &Limits, old: i64, healthy: bool, most: usize) -> Vec<(i64, i64)> {
-    let mut states = Vec::new();
-    let (mut old, mut new) = (old, Size::default());
-    while states.len() < most {
-        (old, new) = burst(limits, old, new);
-        if states.last() == Some(&(old, new.spec)) {
-            break;
-        }
-        states.push((old, new.spec));
-        if !healthy {
-            break;
-        }
-        new.available = new.spec;
-    }
-    states
-}
-
-/// Syncs until nothing moves. Every step adds new pods or takes old ones without changing what is available of the new
-/// set, so a burst is a handful of steps.
-fn burst(limits: &Limits, mut old: i64, mut new: Size) -> (i64, Size) {
-    loop {
-        let set = OldSet { name: String::new(), created: Moment::default(), size: Size { spec: old, available: old } };
-        match step(limits, &Sets { new, old: vec![set], terminating: 0 }) {
-            Step::Nothing => return (old, new),
-            Step::ScaleNew(size) => new.spec = size,
-            Step::ScaleOld { sizes, .. } => old = sum(sizes),
-        }
-    }
 }
 
 #[cfg(test)]

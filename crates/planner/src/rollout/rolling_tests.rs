@@ -2,26 +2,50 @@
 
 use proptest::prelude::*;
 
-use super::{Strategy, *};
+use super::*;
+use crate::rollout::limits::Strategy;
 use crate::rollout::numbers::Amount;
 use crate::rollout::properties::property;
 
-fn limits(replicas: i64, surge: i64, unavailable: i64) -> Limits {
+fn limits(replicas: i64, surge: i64, unavailable: i64) -> RolloutLimits {
     let strategy =
         Strategy::RollingUpdate { surge: Some(Amount::Count(surge)), unavailable: Some(Amount::Count(unavailable)) };
-    Limits::of(strategy, replicas)
+    RolloutLimits::of(strategy, replicas)
 }
 
-fn size(spec: i64, available: i64) -> Size {
-    Size { spec, available }
+fn size(spec: i64, available: i64) -> SetSize {
+    SetSize { spec, available }
 }
 
-fn old(name: &str, created: i64, spec: i64, available: i64) -> OldSet {
-    OldSet { name: name.to_owned(), created: Moment::from_secs(created), size: size(spec, available) }
-}
-
-fn sets(new: Size, old: &[OldSet]) -> Sets {
+/// `old`: oldest first.
+fn sets(new: SetSize, old: &[SetSize]) -> Sets {
     Sets { new, old: old.to_vec(), terminating: 0 }
+}
+
+/// The states `(old, new)` in which a rollout waits for pods, when all new pods become available while it waits (`healthy`)
+/// or none ever does.
+fn resting_states(limits: &RolloutLimits, old: i64, healthy: bool, most: usize) -> Vec<(i64, i64)> {
+    let mut states = Vec::new();
+    let mut now = sets(size(0, 0), &[size(old, old)]);
+    while states.len() < most {
+        loop {
+            match step(limits, &now) {
+                RollingStep::Nothing => break,
+                RollingStep::ScaleNew(spec) => now.new.spec = spec,
+                RollingStep::ScaleOld { sizes, .. } => now.old = sizes.iter().map(|spec| size(*spec, *spec)).collect(),
+            }
+        }
+        let state = (sum(now.old.iter().map(|set| set.spec)), now.new.spec);
+        if states.last() == Some(&state) {
+            break;
+        }
+        states.push(state);
+        if !healthy {
+            break;
+        }
+        now.new.available = now.new.spec;
+    }
+    states
 }
 
 #[test]
@@ -41,61 +65,64 @@ fn the_traces_of_section_2_5() {
 #[test]
 fn a_crash_loop_freezes_and_an_undo_removes_the_crash_loopers() {
     let limits = limits(10, 3, 2);
-    assert_eq!(step(&limits, &sets(size(5, 0), &[old("good", 0, 8, 7)])), Step::Nothing);
+    assert_eq!(step(&limits, &sets(size(5, 0), &[size(8, 7)])), RollingStep::Nothing);
     // Undo: the good set is the new one now.
     assert_eq!(
-        step(&limits, &sets(size(8, 7), &[old("bad", 1, 5, 0)])),
-        Step::ScaleOld { sizes: vec![1], cleaned: 4, downed: 0 }
+        step(&limits, &sets(size(8, 7), &[size(5, 0)])),
+        RollingStep::ScaleOld { sizes: vec![1], cleaned: 4, downed: 0 }
     );
-    assert_eq!(step(&limits, &sets(size(8, 7), &[old("bad", 1, 1, 0)])), Step::ScaleNew(10));
+    assert_eq!(step(&limits, &sets(size(8, 7), &[size(1, 0)])), RollingStep::ScaleNew(10));
 }
 
 #[test]
 fn a_roll_over_takes_the_unhealthy_of_all_old_sets_first() {
-    let both = [old("broken", 1, 5, 0), old("oldest", 0, 8, 7)];
+    let both = [size(8, 7), size(5, 0)];
     let limits = limits(10, 3, 2);
-    assert_eq!(step(&limits, &sets(size(0, 0), &both)), Step::ScaleOld { sizes: vec![1, 7], cleaned: 5, downed: 0 });
-    assert_eq!(step(&limits, &sets(size(0, 0), &[old("broken", 1, 1, 0), old("oldest", 0, 7, 7)])), Step::ScaleNew(5));
+    assert_eq!(
+        step(&limits, &sets(size(0, 0), &both)),
+        RollingStep::ScaleOld { sizes: vec![7, 1], cleaned: 5, downed: 0 }
+    );
+    assert_eq!(step(&limits, &sets(size(0, 0), &[size(7, 7), size(1, 0)])), RollingStep::ScaleNew(5));
 }
 
 #[test]
-fn sets_of_one_age_give_up_pods_in_the_order_of_their_names() {
-    let duplicate_agents = [old("b", 0, 2, 0), old("a", 0, 2, 0)];
-    assert_eq!(clean_unhealthy(&duplicate_agents, 3), Removal { sizes: vec![1, 0], removed: 3 });
-    assert_eq!(clean_unhealthy(&duplicate_agents, -1), Removal { sizes: vec![2, 2], removed: 0 });
+fn the_oldest_set_gives_up_its_unavailable_pods_first() {
+    let two_sets = [size(2, 0), size(2, 0)];
+    assert_eq!(clean_unhealthy(&two_sets, 3), Removal { sizes: vec![0, 1], removed: 3 });
+    assert_eq!(clean_unhealthy(&two_sets, -1), Removal { sizes: vec![2, 2], removed: 0 });
 }
 
 #[test]
 fn a_new_set_that_is_too_large_shrinks_to_what_is_wanted() {
-    assert_eq!(step(&limits(10, 2, 0), &sets(size(11, 11), &[old("old", 0, 2, 2)])), Step::ScaleNew(10));
+    assert_eq!(step(&limits(10, 2, 0), &sets(size(11, 11), &[size(2, 2)])), RollingStep::ScaleNew(10));
 }
 
 #[test]
 fn a_lagging_status_takes_five_old_pods_unless_it_is_clamped() {
-    let lagging = sets(size(4, 8), &[old("old", 0, 6, 6)]);
+    let lagging = sets(size(4, 8), &[size(6, 6)]);
     let limits = limits(10, 0, 1);
-    assert_eq!(step(&limits, &lagging), Step::ScaleOld { sizes: vec![1], cleaned: 0, downed: 5 });
-    assert_eq!(step(&limits, &lagging.clamped()), Step::ScaleOld { sizes: vec![5], cleaned: 0, downed: 1 });
+    assert_eq!(step(&limits, &lagging), RollingStep::ScaleOld { sizes: vec![1], cleaned: 0, downed: 5 });
+    assert_eq!(step(&limits, &lagging.clamped()), RollingStep::ScaleOld { sizes: vec![5], cleaned: 0, downed: 1 });
     // More available than asked for is no reason to add pods to an old set.
-    assert_eq!(clean_unhealthy(&[old("old", 0, 2, 5)], 3), Removal { sizes: vec![2], removed: 0 });
+    assert_eq!(clean_unhealthy(&[size(2, 5)], 3), Removal { sizes: vec![2], removed: 0 });
 }
 
 #[test]
 fn pods_on_their_way_out_hold_growth_back_where_they_count() {
-    let leaving = Sets { terminating: 1, ..sets(size(0, 0), &[old("old", 0, 3, 3)]) };
-    assert_eq!(step(&limits(4, 0, 1), &leaving), Step::Nothing);
-    assert_eq!(step(&limits(4, 0, 1), &Sets { terminating: 0, ..leaving }), Step::ScaleNew(1));
+    let leaving = Sets { terminating: 1, ..sets(size(0, 0), &[size(3, 3)]) };
+    assert_eq!(step(&limits(4, 0, 1), &leaving), RollingStep::Nothing);
+    assert_eq!(step(&limits(4, 0, 1), &Sets { terminating: 0, ..leaving }), RollingStep::ScaleNew(1));
 }
 
 /// What is available after a step: a set removes pods that are not available first (section 3.4).
-fn apply(sets: &Sets, step: &Step) -> Sets {
+fn apply(sets: &Sets, step: &RollingStep) -> Sets {
     let mut after = sets.clone();
     match step {
-        Step::Nothing => {}
-        Step::ScaleNew(spec) => after.new = size(*spec, sets.new.available).clamped(),
-        Step::ScaleOld { sizes, .. } => {
+        RollingStep::Nothing => {}
+        RollingStep::ScaleNew(spec) => after.new = size(*spec, sets.new.available).clamped(),
+        RollingStep::ScaleOld { sizes, .. } => {
             for (set, spec) in after.old.iter_mut().zip(sizes) {
-                set.size = size(*spec, set.size.available).clamped();
+                *set = size(*spec, set.available).clamped();
             }
         }
     }
@@ -103,21 +130,18 @@ fn apply(sets: &Sets, step: &Step) -> Sets {
 }
 
 fn available(sets: &Sets) -> i64 {
-    sum(sets.old.iter().map(|set| set.size.available).chain([sets.new.available]))
+    sum(sets.old.iter().map(|set| set.available).chain([sets.new.available]))
 }
 
 prop_compose! {
-    fn any_size()(spec in 0..12i64)(spec in Just(spec), available in 0..=spec) -> Size {
+    fn any_size()(spec in 0..12i64)(spec in Just(spec), available in 0..=spec) -> SetSize {
         size(spec, available)
     }
 }
 
 prop_compose! {
-    fn any_sets()(new in any_size(), olds in prop::collection::vec((any_size(), 0..4i64), 0..4)) -> Sets {
-        let old = |(at, (size, created)): (usize, (Size, i64))| OldSet {
-            name: format!("o{at}"), created: Moment::from_secs(created), size,
-        };
-        Sets { new, old: olds.into_iter().enumerate().map(old).collect(), terminating: 0 }
+    fn any_sets()(new in any_size(), old in prop::collection::vec(any_size(), 0..4)) -> Sets {
+        Sets { new, old, terminating: 0 }
     }
 }
 
@@ -132,7 +156,7 @@ property! {
         if sets.new.spec <= replicas {
             prop_assert!(available(&after) >= available(&sets).min(limits.min_available), "never below because of us");
         }
-        if let Step::ScaleOld { cleaned, downed, .. } = step {
+        if let RollingStep::ScaleOld { cleaned, downed, .. } = step {
             let budget = sets.total() - limits.min_available - sets.new.unavailable();
             prop_assert!(cleaned + downed <= budget, "the identity of section 2.4");
             prop_assert!(cleaned + downed > 0);
@@ -158,7 +182,7 @@ property! {
         let mut sets = sets;
         for _ in 0..200 {
             let next = step(&limits, &sets);
-            if next == Step::Nothing {
+            if next == RollingStep::Nothing {
                 sets.new.available = sets.new.spec;
             }
             sets = apply(&sets, &next);
@@ -168,7 +192,7 @@ property! {
     }
 
     fn no_set_is_too_large_to_roll(spec: i64, available: i64, replicas: i64, surge: i64, unavailable: i64) {
-        let odd = sets(size(spec, available), &[old("a", 0, available, spec), old("b", 0, spec, available)]);
+        let odd = sets(size(spec, available), &[size(available, spec), size(spec, available)]);
         let limits = limits(replicas, surge, unavailable);
         step(&limits, &odd);
         step(&limits, &odd.clamped());

@@ -1,20 +1,20 @@
-//! Decides how a unit is scaled in the middle of a release (section 4.6, D-20).
+//! Decides how a unit is scaled during a rollout (section 4.6, R-20).
 //!
-//! The unit keeps its ratio of updated to old pods: scaling must not move the release along. Where the ratio cannot be kept
-//! exactly and both sides have the same claim, the old side grows, and the old side shrinks.
+//! The unit keeps its ratio of updated to old pods: scaling must not advance the rollout. 2 updated and 3 old pods, scaled to
+//! 10: 4 and 6. On a tie the old side takes the odd pod when the unit grows and gives it up when it shrinks: 3 and 3 pods
+//! become 3 and 4 of 7, or 3 and 2 of 5.
 
 use super::numbers::saturated;
 
-/// The pods of one unit.
+/// The pods of one unit by revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
     /// At the target revision.
     pub updated: i64,
-    /// At another.
     pub old: i64,
 }
 
-/// The split of a unit that gets another number of pods. One without any starts at the target revision.
+/// The split after scaling to `target` pods. A unit without pods starts at the target revision.
 pub fn scaled(now: Split, target: i64) -> Split {
     let (updated, old, target) = (now.updated.max(0), now.old.max(0), target.max(0));
     let total = updated.saturating_add(old);

@@ -1,46 +1,42 @@
-//! Decides how many pods each deployment unit gets (section 4.2).
+//! Divides the replicas of a group over its deployment units (section 4.2).
 //!
-//! `replicas` is the contract and the wishes of units are preferences (D-11): the parts always sum up, unless every unit is
-//! pinned to zero, and what could not be honoured is a warning. Percentages are rounded together, so they never overshoot.
+//! `replicas` is binding, the wishes of units are preferences: the sizes always add up to `replicas`, unless every unit
+//! is pinned to 0, and a wish that cannot be met is a warning. 10 replicas, wishes 4, 10% and none: 4, 1 and 5. Percentages
+//! are rounded together and never exceed the total: 3 replicas, 50% and 50%: 2 and 1.
 
 use std::cmp::Reverse;
 
 use super::apportion::apportion;
 use super::numbers::{Amount, rounded_half_away, sum};
 
-/// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unit {
-    /// How many it is to have; none shares what is left evenly.
+pub struct UnitWish {
+    /// A unit without a wish gets an even share of the remaining pods.
     pub wish: Option<Amount>,
-    /// How many it has now: an odd pod stays where pods are.
+    /// Pods it has now: on an uneven split the unit with the most pods gets the odd one.
     pub current: i64,
 }
 
-/// What could not be honoured.
+/// A wish that could not be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warning {
-    /// This unit's count is more than was left.
+    /// This unit asks for more pods than remain.
     Truncated(usize),
-    /// The percentages are more than was left.
+    /// The percentages are more than the pods that remain after the counts.
     PercentTruncated,
-    /// More pods than all wishes: units got more than they were to have.
+    /// The wishes are less than the replicas, so units get more than they asked for.
     Overflow,
-    /// Every unit is pinned to zero: nothing is to be done.
+    /// Every unit is pinned to 0, so no pod can be placed.
     Unsatisfiable,
 }
 
-/// Who gets how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// In the order of the units.
     pub sizes: Vec<i64>,
-    /// In the order the rules found them.
     pub warnings: Vec<Warning>,
 }
 
-/// Divides the replicas.
-pub fn allocate(replicas: i64, units: &[Unit]) -> Allocation {
+pub fn allocate(replicas: i64, units: &[UnitWish]) -> Allocation {
     let mut allocation = Allocation { sizes: vec![0; units.len()], warnings: Vec::new() };
     let left = replicas.max(0);
     let left = give_counts(units, left, &mut allocation);
@@ -50,24 +46,24 @@ pub fn allocate(replicas: i64, units: &[Unit]) -> Allocation {
     allocation
 }
 
-fn counts(units: &[Unit]) -> Vec<i64> {
-    let count = |unit: &Unit| match unit.wish {
+fn counts(units: &[UnitWish]) -> Vec<i64> {
+    let count = |unit: &UnitWish| match unit.wish {
         Some(Amount::Count(count)) => count.max(0),
         Some(Amount::Percent(_)) | None => 0,
     };
     units.iter().map(count).collect()
 }
 
-fn percentages(units: &[Unit]) -> Vec<i64> {
-    let percent = |unit: &Unit| match unit.wish {
+fn percentages(units: &[UnitWish]) -> Vec<i64> {
+    let percent = |unit: &UnitWish| match unit.wish {
         Some(Amount::Percent(percent)) => percent.max(0),
         Some(Amount::Count(_)) | None => 0,
     };
     units.iter().map(percent).collect()
 }
 
-/// Rule 1: counts, in declaration order, as far as pods are left.
-fn give_counts(units: &[Unit], mut left: i64, allocation: &mut Allocation) -> i64 {
+/// Rule 1: counts, in declaration order, while pods remain.
+fn give_counts(units: &[UnitWish], mut left: i64, allocation: &mut Allocation) -> i64 {
     for (at, count) in counts(units).into_iter().enumerate() {
         let part = count.min(left);
         if part < count {
@@ -79,11 +75,11 @@ fn give_counts(units: &[Unit], mut left: i64, allocation: &mut Allocation) -> i6
     left
 }
 
-/// Rule 2: percentages of the whole, rounded half up as one.
-fn give_percentages(replicas: i64, units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
+/// Rule 2: percentages of `replicas`, added up and then rounded half up.
+fn give_percentages(replicas: i64, units: &[UnitWish], left: i64, allocation: &mut Allocation) -> i64 {
     let percentages = percentages(units);
     let all: i128 = percentages.iter().copied().map(i128::from).sum();
-    // Two units of i64::MAX percent each: beyond a product that fits, but also beyond all pods there are.
+    // Two units of i64::MAX percent each overflow the product; they are above all pods that exist anyway.
     let seats = i128::from(replicas).checked_mul(all).map_or(i64::MAX, |hundredths| rounded_half_away(hundredths, 100));
     if seats > left {
         allocation.warnings.push(Warning::PercentTruncated);
@@ -92,7 +88,7 @@ fn give_percentages(replicas: i64, units: &[Unit], left: i64, allocation: &mut A
 }
 
 /// Rule 3: the rest, evenly among units without a wish.
-fn give_evenly(units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
+fn give_evenly(units: &[UnitWish], left: i64, allocation: &mut Allocation) -> i64 {
     let mut free: Vec<usize> = (0..units.len()).filter(|&at| units[at].wish.is_none()).collect();
     let Some(among) = i64::try_from(free.len()).ok().filter(|among| *among > 0) else { return left };
     free.sort_by_key(|&at| (Reverse(units[at].current), at));
@@ -104,8 +100,8 @@ fn give_evenly(units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
     0
 }
 
-/// Rule 4: nobody is free, so those with percentages take the rest, or else those with counts.
-fn give_overflow(units: &[Unit], left: i64, allocation: &mut Allocation) {
+/// Rule 4: without a unit of rule 3, the units with percentages share the rest, or else those with counts.
+fn give_overflow(units: &[UnitWish], left: i64, allocation: &mut Allocation) {
     if left == 0 {
         return;
     }
@@ -124,14 +120,6 @@ fn give(seats: i64, weights: &[i64], left: i64, allocation: &mut Allocation) -> 
     left - sum(parts)
 }
 
-/// A wish that is rejected when it is made (rule 5). Unknown and double units are for whoever knows their names.
-pub fn is_admissible(wish: Amount) -> bool {
-    match wish {
-        Amount::Count(count) => count >= 0,
-        Amount::Percent(percent) => (0..=100).contains(&percent),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -148,7 +136,7 @@ mod tests {
         Some(Amount::Percent(percent))
     }
     fn divided(replicas: i64, wishes: &[Option<Amount>]) -> (Vec<i64>, Vec<Warning>) {
-        let units: Vec<Unit> = wishes.iter().map(|wish| Unit { wish: *wish, current: 0 }).collect();
+        let units: Vec<UnitWish> = wishes.iter().map(|wish| UnitWish { wish: *wish, current: 0 }).collect();
         let Allocation { sizes, warnings } = allocate(replicas, &units);
         (sizes, warnings)
     }
@@ -169,7 +157,7 @@ mod tests {
 
     #[test]
     fn an_odd_pod_stays_where_pods_are() {
-        let unit = |current| Unit { wish: None, current };
+        let unit = |current| UnitWish { wish: None, current };
         assert_eq!(allocate(10, &[unit(0), unit(0), unit(5)]).sizes, [3, 3, 4]);
     }
 
@@ -188,19 +176,13 @@ mod tests {
         assert_eq!(divided(0, &[count(0)]), (vec![0], vec![]));
     }
 
-    #[test]
-    fn wishes_below_nothing_and_above_everything_are_not_admitted() {
-        let wishes = [Amount::Count(-1), Amount::Percent(101), Amount::Percent(100), Amount::Count(0)];
-        assert_eq!(wishes.map(is_admissible), [false, false, true, true]);
-    }
-
-    fn any_unit() -> impl Strategy<Value = Unit> {
+    fn any_unit() -> impl Strategy<Value = UnitWish> {
         let wish = prop_oneof![
             2 => Just(None),
             1 => (0..30i64).prop_map(count),
             1 => (0..=100i64).prop_map(percent),
         ];
-        (wish, 0..20i64).prop_map(|(wish, current)| Unit { wish, current })
+        (wish, 0..20i64).prop_map(|(wish, current)| UnitWish { wish, current })
     }
 
     property! {
@@ -216,14 +198,14 @@ mod tests {
 
         fn no_wish_is_too_large(replicas: i64, a: i64, b: i64, current: i64) {
             for wishes in [[count(a), percent(b)], [percent(a), percent(b)], [None, percent(a)], [count(a), count(b)]] {
-                allocate(replicas, &wishes.map(|wish| Unit { wish, current }));
+                allocate(replicas, &wishes.map(|wish| UnitWish { wish, current }));
             }
         }
 
         fn a_division_that_was_made_is_made_again(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
             let first = allocate(replicas, &units);
-            let there: Vec<Unit> =
-                units.iter().zip(&first.sizes).map(|(unit, size)| Unit { current: *size, ..*unit }).collect();
+            let there: Vec<UnitWish> =
+                units.iter().zip(&first.sizes).map(|(unit, size)| UnitWish { current: *size, ..*unit }).collect();
             prop_assert_eq!(allocate(replicas, &there), first);
         }
     }

@@ -7,7 +7,7 @@ use contract::command::{Refusal, RolloutAction};
 use contract::keys;
 use contract::name::GroupName;
 use contract::record::{Filling, Slot};
-use planner::rollout::controller::{self, Control, Release};
+use planner::rollout::controller::{self, Control, RolloutState};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events;
@@ -83,7 +83,7 @@ fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Res
             group.record.spec.paused
         }
     };
-    let after = Release { is_paused: paused, ..after };
+    let after = RolloutState { is_paused: paused, ..after };
     if after == before && paused == group.record.spec.paused {
         return Ok(Bundle::default());
     }
@@ -162,19 +162,22 @@ fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, chang
 
 /// The rollout that a command addresses. A pause and a freeze belong to the group and pass from rollout to rollout; everything
 /// else addresses the rollout to the current revision, which before its first plan is an empty one.
-fn addressed(group: &Group, control: Control) -> Release {
+fn addressed(group: &Group, control: Control) -> RolloutState {
     let target = group.record.spec.version;
     let known = group.release.as_ref();
     match control {
         Control::Pause | Control::Resume | Control::Freeze | Control::Unfreeze => {
-            known.cloned().unwrap_or_else(|| Release::toward(NOWHERE))
+            known.cloned().unwrap_or_else(|| RolloutState::toward(NOWHERE))
         }
         Control::Confirm(_) | Control::Skip(_) | Control::Abort => match known {
             Some(release) if release.target == target => release.clone(),
-            Some(Release { is_paused, is_frozen, sized, .. }) => {
-                Release { is_paused: *is_paused, is_frozen: *is_frozen, sized: *sized, ..Release::toward(target) }
-            }
-            None => Release::toward(target),
+            Some(RolloutState { is_paused, is_frozen, sized, .. }) => RolloutState {
+                is_paused: *is_paused,
+                is_frozen: *is_frozen,
+                sized: *sized,
+                ..RolloutState::toward(target)
+            },
+            None => RolloutState::toward(target),
         },
     }
 }
@@ -188,14 +191,14 @@ fn slot_of(group: &Group, instance: u32) -> Result<&Slot, Refusal> {
     slot.filter(is_there).ok_or(Refusal::InstanceUnknown { instance, instances })
 }
 
-fn refusal_of(refusal: controller::Refusal, control: Control, release: &Release) -> Refusal {
-    let (target, group) = (release.target, release.group);
+fn refusal_of(refusal: controller::Refusal, control: Control, release: &RolloutState) -> Refusal {
+    let (target, group) = (release.target, release.batch);
     match (refusal, control) {
         (controller::Refusal::NotWaiting, _) => Refusal::NotWaiting { release: target, group },
-        (controller::Refusal::OtherGroup { current }, Control::Confirm(asked) | Control::Skip(asked)) => {
+        (controller::Refusal::OtherBatch { current }, Control::Confirm(asked) | Control::Skip(asked)) => {
             Refusal::OtherGroup { release: target, asked, current }
         }
-        (controller::Refusal::OtherGroup { .. } | controller::Refusal::Over, _) => {
+        (controller::Refusal::OtherBatch { .. } | controller::Refusal::Over, _) => {
             Refusal::ReleaseOver { release: target }
         }
     }

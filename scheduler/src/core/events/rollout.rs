@@ -6,9 +6,9 @@ use contract::event::{Event, Kind};
 use contract::name::GroupName;
 use contract::record::Slot;
 use contract::time::Timestamp;
-use planner::rollout::controller::{Excuse, Release, instances};
-use planner::rollout::groups;
-use planner::rollout::release::Phase;
+use planner::rollout::batches;
+use planner::rollout::controller::{Excuse, RolloutState, instances};
+use planner::rollout::transition::RolloutPhase;
 
 use crate::core::io::Effect;
 
@@ -17,11 +17,11 @@ use super::of_group;
 /// The events between two states of a group's rollout.
 pub(in crate::core) fn between(
     name: &GroupName,
-    before: Option<&Release>,
-    after: &Release,
+    before: Option<&RolloutState>,
+    after: &RolloutState,
     now: Timestamp,
 ) -> Vec<Effect> {
-    let fresh = Release::toward(after.target);
+    let fresh = RolloutState::toward(after.target);
     let same = before.filter(|before| before.target == after.target);
     let opened = same.is_none().then(|| format!("release {} opened", after.target));
     let texts = opened.into_iter().chain(steps(same.unwrap_or(&fresh), after));
@@ -30,7 +30,7 @@ pub(in crate::core) fn between(
 }
 
 /// A pause and a freeze belong to the group and outlive its rollouts.
-fn switches(before: &Release, after: &Release) -> Vec<String> {
+fn switches(before: &RolloutState, after: &RolloutState) -> Vec<String> {
     let switches = [
         (before.is_paused, after.is_paused, ["resumed", "paused: nothing new starts"]),
         (before.is_frozen, after.is_frozen, ["unfrozen", "frozen: nothing moves"]),
@@ -39,24 +39,24 @@ fn switches(before: &Release, after: &Release) -> Vec<String> {
     switched.map(|(_, after, words)| words[usize::from(after)].to_owned()).collect()
 }
 
-fn steps(before: &Release, after: &Release) -> Vec<String> {
+fn steps(before: &RolloutState, after: &RolloutState) -> Vec<String> {
     let target = after.target;
     let mut texts = Vec::new();
-    let was_running = before.group > 0 && before.phase == Phase::Running;
-    let moved_on = after.group > before.group || (after.phase != before.phase && after.phase != Phase::Aborted);
+    let was_running = before.batch > 0 && before.phase == RolloutPhase::Running;
+    let moved_on = after.batch > before.batch || (after.phase != before.phase && after.phase != RolloutPhase::Aborted);
     if was_running && moved_on {
-        let how = if after.skipped == before.group { "skipped" } else { "done" };
-        texts.push(format!("group {} of release {target} is {how}", before.group));
+        let how = if after.skipped == before.batch { "skipped" } else { "done" };
+        texts.push(format!("group {} of release {target} is {how}", before.batch));
     }
-    if after.group > before.group {
+    if after.batch > before.batch {
         let kind = after.kind.map(|kind| format!(", a {}", kind_name(kind))).unwrap_or_default();
         let pods: i64 = after.committed.iter().sum();
         texts
-            .push(format!("group {} of release {target} started{kind}: {pods} instances are to be at it", after.group));
+            .push(format!("group {} of release {target} started{kind}: {pods} instances are to be at it", after.batch));
     }
     match (&before.failure, &after.failure) {
         (before, Some(failure)) if before.as_ref() != Some(failure) => {
-            texts.push(format!("release {target} is held: {}", failure.words()));
+            texts.push(format!("release {target} is held: {}", failure.message()));
         }
         (Some(_), None) if after.is_open() => texts.push(format!("release {target} continues after its failure")),
         (Some(_), None) | (_, Some(_)) | (None, None) => {}
@@ -70,22 +70,22 @@ fn steps(before: &Release, after: &Release) -> Vec<String> {
     }
     if after.phase != before.phase {
         texts.extend(match after.phase {
-            Phase::WaitingForConfirm => {
-                Some(format!("release {target} waits for group {} to be confirmed", after.group))
+            RolloutPhase::WaitingForConfirm => {
+                Some(format!("release {target} waits for group {} to be confirmed", after.batch))
             }
-            Phase::Completed => Some(format!("release {target} completed")),
-            Phase::Aborted => Some(format!("release {target} was aborted; its mix of revisions stays")),
-            Phase::Idle | Phase::Running => None,
+            RolloutPhase::Completed => Some(format!("release {target} completed")),
+            RolloutPhase::Aborted => Some(format!("release {target} was aborted; its mix of revisions stays")),
+            RolloutPhase::Idle | RolloutPhase::Running => None,
         });
     }
     texts
 }
 
 /// The name of a kind of batch.
-pub(in crate::core) fn kind_name(kind: groups::Kind) -> &'static str {
+pub(in crate::core) fn kind_name(kind: batches::BatchKind) -> &'static str {
     match kind {
-        groups::Kind::Beta => "Beta",
-        groups::Kind::Batch => "Batch",
+        batches::BatchKind::Beta => "Beta",
+        batches::BatchKind::Batch => "Batch",
     }
 }
 

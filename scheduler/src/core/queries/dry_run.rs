@@ -20,7 +20,7 @@ use contract::time::Timestamp;
 use planner::group::dry_run::{Budget, Stopped, dry_run};
 use planner::group::{GroupFacts, Patience, Revision};
 use planner::placement::{Candidate, Standings, Tenants};
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 use crate::core::commands::admission::{Admission, malformed};
 use crate::core::commands::spec::SpecChange;
@@ -106,7 +106,7 @@ pub struct DryRun {
     record: GroupRecord,
     revisions: BTreeMap<u32, Revision>,
     slots: Vec<Slot>,
-    release: Option<Release>,
+    release: Option<RolloutState>,
     seen: Vec<Option<PodFacts>>,
     beside: Vec<Option<PodFacts>>,
     vacated: Vec<bool>,

@@ -18,11 +18,10 @@ use contract::time::Timestamp;
 use planner::group::dry_run::warning_text;
 use planner::group::{GroupFacts, limits, plan_group, readiness};
 use planner::rollout::availability::is_available;
-use planner::rollout::controller::{self, Release, Report};
-use planner::rollout::groups::{Group as Batch, Grouping, Unit, batch_size, groups};
-use planner::rollout::limits::Limits;
+use planner::rollout::batches::{Batch, BatchSettings, UnitProgress, batch_size, batches};
+use planner::rollout::controller::{self, RolloutReport, RolloutState};
+use planner::rollout::limits::RolloutLimits;
 use planner::rollout::moment::Moment;
-use planner::rollout::release::Phase;
 
 use crate::core::events::rollout::kind_name;
 use crate::core::reconcile::input::ReportedPods;
@@ -35,12 +34,12 @@ use super::rollout_message::why;
 pub(super) struct RolloutSnapshot<'a> {
     pub(super) group: &'a Group,
     /// None for a group without a strategy.
-    pub(super) report: Option<&'a Report>,
-    pub(super) release: Option<&'a Release>,
+    pub(super) report: Option<&'a RolloutReport>,
+    pub(super) release: Option<&'a RolloutState>,
     pub(super) units: Vec<String>,
     pub(super) instances: &'a [RolloutInstance],
     /// What the planner keeps to.
-    pub(super) budget: Limits,
+    pub(super) budget: RolloutLimits,
     pub(super) is_running: bool,
     /// An earlier revision completed that undo would go back to.
     pub(super) can_undo: bool,
@@ -139,7 +138,7 @@ impl RolloutSnapshot<'_> {
             replicas: record.spec.num_instances,
             min_available: limits.min_available,
             max_total: limits.max_total,
-            group: self.release.map_or(0, |release| release.group),
+            group: self.release.map_or(0, |release| release.batch),
             groups: self.batches(),
             units: self.unit_views(),
             waits_for: self.waits_for(),
@@ -160,11 +159,7 @@ impl RolloutSnapshot<'_> {
     fn phase(&self) -> RolloutPhase {
         let record = &self.group.record;
         match self.release.map(|release| release.phase) {
-            Some(Phase::Idle) => RolloutPhase::Idle,
-            Some(Phase::Running) => RolloutPhase::Running,
-            Some(Phase::WaitingForConfirm) => RolloutPhase::WaitingForConfirm,
-            Some(Phase::Completed) => RolloutPhase::Completed,
-            Some(Phase::Aborted) => RolloutPhase::Aborted,
+            Some(phase) => phase,
             None if self.has_strategy() => RolloutPhase::Idle,
             None if record.proven == Some(record.spec.version) => RolloutPhase::Completed,
             None => RolloutPhase::Running,
@@ -276,7 +271,7 @@ fn timestamp(moment: Moment) -> Timestamp {
 }
 
 impl RolloutSnapshot<'_> {
-    pub(super) fn limits(&self) -> Limits {
+    fn limits(&self) -> RolloutLimits {
         let replicas = self.group.record.spec.num_instances;
         match self.strategy() {
             StrategyType::Serial => in_turns(replicas, 1),
@@ -287,9 +282,15 @@ impl RolloutSnapshot<'_> {
 }
 
 /// As many at a time are replaced where they are.
-fn in_turns(replicas: i64, count: i64) -> Limits {
+fn in_turns(replicas: i64, count: i64) -> RolloutLimits {
     let unavailable = count.min(replicas);
-    Limits { replicas, surge: 0, unavailable, min_available: replicas.saturating_sub(unavailable), max_total: replicas }
+    RolloutLimits {
+        replicas,
+        surge: 0,
+        unavailable,
+        min_available: replicas.saturating_sub(unavailable),
+        max_total: replicas,
+    }
 }
 
 /// Batches shown, at most: 1,000 instances one by one are as many batches.
@@ -298,12 +299,12 @@ const MOST: usize = 1_000;
 impl RolloutSnapshot<'_> {
     fn batches(&self) -> Vec<RolloutGroup> {
         let (Some(grouping), Some(release)) = (self.grouping(), self.release) else { return Vec::new() };
-        let is_current = release.phase == Phase::Running && release.group > 0;
-        let done = if is_current { release.group - 1 } else { release.group };
+        let is_current = release.phase == RolloutPhase::Running && release.batch > 0;
+        let done = if is_current { release.batch - 1 } else { release.batch };
         let replayed = self.replayed(grouping, release);
-        let past = (1..=release.group).map(|ordinal| {
+        let past = (1..=release.batch).map(|ordinal| {
             let known = replayed.get(usize::try_from(ordinal - 1).unwrap_or(usize::MAX));
-            let kind = known.map(|group| group.kind).or_else(|| release.kind.filter(|_| ordinal == release.group));
+            let kind = known.map(|group| group.kind).or_else(|| release.kind.filter(|_| ordinal == release.batch));
             RolloutGroup {
                 ordinal,
                 kind: kind.map(kind_name).unwrap_or_default().to_owned(),
@@ -312,7 +313,7 @@ impl RolloutSnapshot<'_> {
             }
         });
         let coming = if release.is_open() { self.planned(grouping, &release.committed) } else { Vec::new() };
-        let coming = (release.group + 1..).zip(coming).map(|(ordinal, group)| RolloutGroup {
+        let coming = (release.batch + 1..).zip(coming).map(|(ordinal, group)| RolloutGroup {
             ordinal,
             kind: kind_name(group.kind).to_owned(),
             state: "ToCome".to_owned(),
@@ -326,11 +327,11 @@ impl RolloutSnapshot<'_> {
         let Some(grouping) = self.grouping() else { return 0 };
         let committed = self.release.map(|release| release.committed.as_slice()).unwrap_or_default();
         let coming = self.planned(grouping, committed).into_iter().map(|group| group.add.iter().sum()).max();
-        coming.unwrap_or(0).max(if self.release.is_some_and(Release::is_open) { grouping.batch_size } else { 0 })
+        coming.unwrap_or(0).max(if self.release.is_some_and(RolloutState::is_open) { grouping.batch_size } else { 0 })
     }
 
     /// How the rollout is divided into batches; none when it is not. A rollback has no beta.
-    fn grouping(&self) -> Option<Grouping> {
+    fn grouping(&self) -> Option<BatchSettings> {
         let record = &self.group.record;
         let beta = match self.strategy() {
             StrategyType::Batch => false,
@@ -339,15 +340,15 @@ impl RolloutSnapshot<'_> {
         };
         let size = record.spec.strategy.as_ref().and_then(|strategy| strategy.batch_size).unwrap_or(Amount::Count(1));
         let spread = record.spec.topology.as_ref().map(|topology| topology.spread).unwrap_or_default();
-        Some(Grouping { batch_size: batch_size(size, record.spec.num_instances), beta, spread })
+        Some(BatchSettings { batch_size: batch_size(size, record.spec.num_instances), beta, spread })
     }
 
     /// The batches that follow when these pods of each unit are committed. A rollback visits the units in reverse.
-    fn planned(&self, grouping: Grouping, committed: &[i64]) -> Vec<Batch> {
+    fn planned(&self, grouping: BatchSettings, committed: &[i64]) -> Vec<Batch> {
         let targets = self.report.map(|report| report.units.iter().map(|unit| unit.target)).into_iter().flatten();
         let committed = committed.iter().copied().chain(std::iter::repeat(0));
-        let mut units: Vec<Unit> =
-            targets.zip(committed).map(|(target, committed)| Unit { target, committed }).collect();
+        let mut units: Vec<UnitProgress> =
+            targets.zip(committed).map(|(target, committed)| UnitProgress { target, committed }).collect();
         let is_rollback = !self.group.record.equals.is_empty();
         if is_rollback {
             units.reverse();
@@ -358,11 +359,11 @@ impl RolloutSnapshot<'_> {
             }
             group
         };
-        groups(grouping, &units).map(turned).take(MOST).collect()
+        batches(grouping, &units).map(turned).take(MOST).collect()
     }
 
-    fn replayed(&self, grouping: Grouping, release: &Release) -> Vec<Batch> {
-        let count = usize::try_from(release.group).unwrap_or(usize::MAX);
+    fn replayed(&self, grouping: BatchSettings, release: &RolloutState) -> Vec<Batch> {
+        let count = usize::try_from(release.batch).unwrap_or(usize::MAX);
         let mut replayed = self.planned(grouping, &[]);
         replayed.truncate(count);
         let mut sums = vec![0; self.units.len()];

@@ -30,7 +30,7 @@ impl RolloutSnapshot<'_> {
 
     fn status_text(&self, status: RolloutStatus) -> String {
         let release = self.group.record.spec.version;
-        let group = self.release.map_or(0, |release| release.group);
+        let group = self.release.map_or(0, |release| release.batch);
         match status {
             RolloutStatus::Progressing => self.waiting_text(),
             RolloutStatus::Complete => format!("every instance runs revision {release} and is available"),
@@ -42,13 +42,13 @@ impl RolloutSnapshot<'_> {
             }
             RolloutStatus::Held => match self.release.and_then(|release| release.failure.as_ref()) {
                 Some(failure) => {
-                    let skip = if failure.group > 0 {
-                        format!(", skip of group {} leaves them as they are", failure.group)
+                    let skip = if failure.batch > 0 {
+                        format!(", skip of group {} leaves them as they are", failure.batch)
                     } else {
                         String::new()
                     };
                     let undo = self.or_undo(", undo goes back");
-                    format!("held: {}; resume waits for them again{skip}{undo}", failure.words())
+                    format!("held: {}; resume waits for them again{skip}{undo}", failure.message())
                 }
                 None => self.group.record.last_error.clone(),
             },

@@ -22,7 +22,7 @@ use contract::switches::Constraint;
 use contract::time::Timestamp;
 use planner::group::GroupFacts;
 use planner::placement::Standings;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 use crate::core::io::{Mutant, Settings};
 use crate::core::leader::Leading;
@@ -132,7 +132,7 @@ fn predecessors(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Vec<u
 /// For a group with an open rollout: a node that has not reported to this leader yet. The group is reconciled again when it
 /// does. One is enough, because that plan finds the next one.
 fn unheard(leading: &Leading<'_>, group: &Group) -> Option<NodeName> {
-    let is_done = |release: &Release| release.is_completed(group.record.spec.version);
+    let is_done = |release: &RolloutState| release.is_completed(group.record.spec.version);
     let mut hosts = leading.state.nodes.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
     hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
 }

@@ -11,7 +11,7 @@ use contract::record::{GroupRecord, RevisionsRecord, Slot};
 use contract::spec::PodSpec;
 use planner::group::Revision;
 use planner::placement::Need;
-use planner::rollout::controller::{Release, Report};
+use planner::rollout::controller::{RolloutReport, RolloutState};
 
 /// One group.
 #[derive(Debug, Clone)]
@@ -21,11 +21,11 @@ pub(in crate::core) struct Group {
     pub(in crate::core) revisions: BTreeMap<u32, Revision>,
     pub(super) slots: Vec<Slot>,
     /// The progress of its rollout.
-    pub(in crate::core) release: Option<Release>,
+    pub(in crate::core) release: Option<RolloutState>,
     /// Its revisions as stored, or about to be.
     pub(in crate::core) past: RevisionsRecord,
     /// The report of the last plan of this leader about the rollout.
-    pub(in crate::core) report: Option<Report>,
+    pub(in crate::core) report: Option<RolloutReport>,
     /// Nodes that have not confirmed yet that the pods of this removed group are gone.
     pub(in crate::core) unconfirmed_nodes: BTreeSet<NodeName>,
 }

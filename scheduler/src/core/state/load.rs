@@ -15,7 +15,7 @@ use contract::store::StoreRecord;
 use contract::switches::{ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use contract::validate::MOST_INSTANCES;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 use serde::de::DeserializeOwned;
 
 use super::quarantine::{Object, attempt};
@@ -226,7 +226,7 @@ fn converted(former: &[String], stored: &Stored) -> Result<(), Flaw> {
 struct Parts {
     record: Option<GroupRecord>,
     slots: Option<Vec<Slot>>,
-    release: Option<Option<Release>>,
+    release: Option<Option<RolloutState>>,
     revisions: Option<RevisionsRecord>,
 }
 

@@ -7,9 +7,9 @@ use contract::name::GroupName;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
 use contract::time::Timestamp;
 use contract::{keys, layout};
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
-use planner::rollout::revisions::{OldSet, forgotten};
+use planner::rollout::controller::RolloutState;
+use planner::rollout::revisions::{OldRevision, forgotten};
+use planner::rollout::transition::RolloutPhase;
 
 use crate::core::commit;
 use crate::core::io::Write;
@@ -33,12 +33,12 @@ pub(in crate::core) struct Origin {
     pub(in crate::core) takes_back: bool,
 }
 
-/// What the revisions are read off.
+/// The parts of a group from which its revisions follow.
 struct RevisionInput<'a> {
-    pub(super) record: &'a GroupRecord,
-    pub(super) release: Option<&'a Release>,
-    pub(super) slots: &'a [Slot],
-    pub(super) now: Timestamp,
+    record: &'a GroupRecord,
+    release: Option<&'a RolloutState>,
+    slots: &'a [Slot],
+    now: Timestamp,
 }
 
 impl RevisionInput<'_> {
@@ -78,7 +78,7 @@ impl RevisionInput<'_> {
         let release = self.release.filter(|release| release.target == present);
         let outcome = if self.record.proven == Some(present) {
             RevisionOutcome::Completed
-        } else if release.is_some_and(|release| release.phase == Phase::Aborted) {
+        } else if release.is_some_and(|release| release.phase == RolloutPhase::Aborted) {
             RevisionOutcome::Aborted
         } else {
             return;
@@ -95,28 +95,14 @@ impl RevisionInput<'_> {
         let present = self.record.spec.version;
         let is_completed = |revision: &&RevisionRecord| revision.outcome == RevisionOutcome::Completed;
         let proven = past.revisions.iter().rfind(is_completed).map(|revision| revision.number);
-        let old: Vec<(u32, OldSet)> = past
-            .revisions
-            .iter()
-            .filter(|revision| revision.number != present)
-            .map(|revision| {
-                let running = self.running(revision.number);
-                let set = OldSet {
-                    name: String::new(),
-                    revision: Some(i64::from(revision.number)),
-                    created: revision.at.into(),
-                    spec: running,
-                    actual: running,
-                    is_observed: true,
-                    is_deleting: false,
-                    is_proven: proven == Some(revision.number),
-                };
-                (revision.number, set)
-            })
-            .collect();
-        let sets: Vec<OldSet> = old.iter().map(|(_, set)| set.clone()).collect();
+        let mut numbers: Vec<u32> = past.revisions.iter().map(|revision| revision.number).collect();
+        numbers.retain(|number| *number != present);
+        numbers.sort_unstable();
+        let old =
+            |number: &u32| OldRevision { pods: self.running(*number), is_last_completed: proven == Some(*number) };
         let limit = self.record.spec.revision_history_limit.unwrap_or(USUAL_LIMIT);
-        let gone: Vec<u32> = forgotten(&sets, Some(limit)).into_iter().map(|at| old[at].0).collect();
+        let old: Vec<OldRevision> = numbers.iter().map(old).collect();
+        let gone: Vec<u32> = forgotten(&old, limit).into_iter().map(|at| numbers[at]).collect();
         past.revisions.retain(|revision| !gone.contains(&revision.number));
         let needed = |revision: &RevisionRecord| [Some(present), proven].contains(&Some(revision.number));
         while bytes(past) > MOST_BYTES {

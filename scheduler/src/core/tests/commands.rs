@@ -1,4 +1,4 @@
-//! A command is told only when stored, takes effect once, and leaves with its outcome and the cursor in one transaction.
+//! The leader commits a command, its outcome and the cursor in one transaction, answers after the commit, and runs it once.
 
 use contract::command::{Refusal, Verdict};
 use contract::notice::DeadLetter;
@@ -11,7 +11,7 @@ use crate::core::io::Mutant;
 fn only_commit(effects: &[Effect]) -> &Commit {
     match effects {
         [Effect::Commit(commit)] => commit,
-        other => panic!("not one commit alone: {other:?}"),
+        other => panic!("expected a single commit: {other:?}"),
     }
 }
 fn keys_of(commit: &Commit) -> Vec<&str> {
@@ -21,13 +21,12 @@ fn keys_of(commit: &Commit) -> Vec<&str> {
     commit.writes.iter().map(key).collect()
 }
 
-/// The pod spec of a new group as it is stored.
 fn stored_spec(name: &str, instances: i64) -> PodSpec {
     PodSpec { annotation: "{}".to_owned(), ..spec(name, instances).pod }
 }
 
 #[test]
-fn nothing_is_told_before_it_is_stored() {
+fn outcomes_and_orders_leave_only_after_the_commit() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
     let effects = rig.input(Input::Command(delivery));
@@ -44,7 +43,7 @@ fn nothing_is_told_before_it_is_stored() {
 }
 
 #[test]
-fn a_group_runs_and_its_operation_ends() {
+fn a_created_group_runs_and_its_operation_ends() {
     let mut rig = rig(&["a", "b"]);
     assert_eq!(rig.command("c1", create("web", 3)), "Accepted");
     let view = rig.group("web").expect("a group");
@@ -57,32 +56,35 @@ fn a_group_runs_and_its_operation_ends() {
 }
 
 #[test]
-fn a_question_waits_for_the_commit_it_depends_on() {
+fn a_query_is_answered_after_the_commit_that_it_depends_on() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
     let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
     let query = Input::Query { query: Query::Group { name: group("web"), refresh: false }, reply: "q".to_owned() };
     assert_eq!(rig.input(query.clone()), []);
-    // The question may share the commit under way or wait for an empty one behind it; it leaves after it either way.
+    // The answer waits for the commit in flight or for an empty one after it.
     let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored });
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Answer { .. })), "{effects:?}");
     rig.perform(effects);
-    assert!(matches!(&rig.input(query)[..], [Effect::Answer { .. }]), "nothing is undecided: answered at once");
+    assert!(
+        matches!(&rig.input(query)[..], [Effect::Answer { .. }]),
+        "without a commit in flight it is answered immediately"
+    );
 }
 
 #[test]
-fn a_fenced_commit_ends_the_leadership_and_nobody_is_told() {
+fn a_fenced_commit_ends_the_leadership_without_any_other_effect() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
     let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
     let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Fenced });
     assert!(matches!(&effects[..], [Effect::StepDown { .. }]), "{effects:?}");
     assert_eq!((rig.core.term(), rig.core.wake_at()), (None, None));
-    assert_eq!(rig.group("web"), None, "what was not stored is forgotten");
+    assert_eq!(rig.group("web"), None, "the uncommitted group is discarded");
 }
 
 #[test]
-fn a_commit_of_unknown_end_is_sent_again_unchanged() {
+fn a_commit_with_an_unknown_result_is_retried_unchanged() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
     let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
@@ -92,7 +94,7 @@ fn a_commit_of_unknown_end_is_sent_again_unchanged() {
 }
 
 #[test]
-fn commands_that_arrive_during_a_commit_share_the_next_ones() {
+fn commands_that_arrive_during_a_commit_share_the_next_commits() {
     let mut rig = rig(&["a"]);
     let first = rig.delivery("first", create("first", 0));
     let effects = rig.input(Input::Command(first));
@@ -101,7 +103,7 @@ fn commands_that_arrive_during_a_commit_share_the_next_ones() {
         assert_eq!(rig.input(Input::Command(delivery)), []);
     }
     rig.perform(effects);
-    // Four writes a group, and the cursor once a commit: 29 groups fit 120 writes.
+    // Four writes per group and the cursor once per commit: 29 groups fit into 120 writes.
     assert_eq!((rig.commits.len(), rig.outcomes.len()), (5, 101));
     assert!(rig.commits.iter().all(|commit| commit.writes.len() < Commit::MOST_WRITES));
     for commit in &rig.commits {
@@ -113,7 +115,7 @@ fn commands_that_arrive_during_a_commit_share_the_next_ones() {
 }
 
 #[test]
-fn a_command_delivered_again_takes_no_second_effect() {
+fn a_command_that_is_delivered_again_runs_once() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
     rig.run(Input::Command(delivery.clone()));
@@ -129,7 +131,7 @@ fn a_command_delivered_again_takes_no_second_effect() {
 }
 
 #[test]
-fn a_stream_made_anew_starts_a_new_cursor() {
+fn a_re_created_stream_starts_a_new_cursor() {
     let mut rig = rig(&["a"]);
     rig.sequence = 50;
     assert_eq!(rig.command("c1", create("web", 1)), "Accepted");
@@ -141,12 +143,12 @@ fn a_stream_made_anew_starts_a_new_cursor() {
 }
 
 #[test]
-fn what_cannot_be_read_is_buried_and_the_cursor_moves_on() {
+fn an_unreadable_command_becomes_a_dead_letter_and_the_cursor_advances() {
     let mut rig = rig(&["a"]);
     let letter = DeadLetter::new("here", "not JSON".to_owned(), b"{", rig.time());
     let delivery = Delivery { command: Err(letter), reply: Some("r".to_owned()), ..rig.delivery("c1", remove("x")) };
     rig.run(Input::Command(delivery));
-    assert_eq!(rig.buried, ["here"]);
+    assert_eq!(rig.dead_letters, ["here"]);
     assert_eq!(rig.outcomes["r"].verdict, Verdict::Refused(Refusal::Malformed { reason: "not JSON".to_owned() }));
     assert_eq!(rig.core.cursor().sequence, 1);
     let mut broken = spec("web", 1);
@@ -157,7 +159,7 @@ fn what_cannot_be_read_is_buried_and_the_cursor_moves_on() {
 }
 
 #[test]
-fn what_is_not_possible_is_refused_with_its_reason() {
+fn an_impossible_command_is_refused_with_the_reason() {
     let mut rig = rig(&["a"]);
     assert_eq!(rig.command("c1", remove("web")), "Refused(GroupUnknown)");
     assert_eq!(rig.command("c2", replica("web", 1)), "Refused(GroupUnknown)");
@@ -174,7 +176,7 @@ fn what_is_not_possible_is_refused_with_its_reason() {
 }
 
 #[test]
-fn scaling_drops_the_highest_numbers_and_the_same_number_does_nothing() {
+fn scaling_in_removes_the_highest_instances_and_scaling_to_the_same_number_does_nothing() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 3));
     rig.report_all();
@@ -187,7 +189,7 @@ fn scaling_drops_the_highest_numbers_and_the_same_number_does_nothing() {
 }
 
 #[test]
-fn a_new_restart_policy_travels_without_a_new_pod() {
+fn a_new_restart_policy_reaches_the_node_without_a_new_pod() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
     rig.report_all();
@@ -203,7 +205,7 @@ fn a_new_restart_policy_travels_without_a_new_pod() {
 }
 
 #[test]
-fn a_removed_group_is_gone_for_readers_at_once_and_for_good_when_nobody_has_it() {
+fn a_removed_group_is_hidden_immediately_and_deleted_when_no_node_runs_it() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 2));
     rig.report_all();
@@ -217,7 +219,7 @@ fn a_removed_group_is_gone_for_readers_at_once_and_for_good_when_nobody_has_it()
 }
 
 #[test]
-fn the_mutants_switch_their_guards_off() {
+fn mutants_disable_the_commit_rule_and_the_deduplication() {
     let mutant = |mutant| rig_with(Settings { mutant: Some(mutant), ..Settings::default() }, &["a"]);
     let mut early = mutant(Mutant::EffectsBeforeCommit);
     let delivery = early.delivery("c1", create("web", 1));
@@ -231,7 +233,7 @@ fn the_mutants_switch_their_guards_off() {
 }
 
 #[test]
-fn a_spec_that_no_transaction_holds_is_refused_before_it_is_stored() {
+fn a_spec_that_fits_into_no_transaction_is_refused() {
     let mut rig = rig(&["a"]);
     let mut huge = spec("web", 1);
     huge.pod.labels = (0..8).map(|number| (format!("l{number}"), "x".repeat(100 * 1024))).collect();
@@ -241,7 +243,7 @@ fn a_spec_that_no_transaction_holds_is_refused_before_it_is_stored() {
 }
 
 #[test]
-fn a_command_seen_again_runs_once_also_when_the_next_leaders_clock_is_two_hours_ahead() {
+fn a_repeated_command_runs_once_also_when_the_next_leaders_clock_is_two_hours_ahead() {
     let mut rig = rig(&["a"]);
     let url = || "http://a/".to_owned();
     assert_eq!(rig.command("add", Verb::AddCallback { url: url() }), "Accepted");
@@ -262,8 +264,8 @@ fn an_outcome_is_forgotten_when_etcd_expires_it() {
     rig.store.remove(&key);
     rig.run(Input::Mirror(Mirror::Delete(key)));
     assert_eq!(rig.command("c1", Verb::AddCallback { url: "http://a/".to_owned() }), "Accepted");
-    assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "it is a new command");
-    // The watch was interrupted and misses the end of one of them.
+    assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "c1 runs as a new command");
+    // The watch was interrupted and missed the expiry of `c2`.
     rig.store.remove(&keys::outcome(&"c2".parse().expect("an id")));
     let stored: Vec<(String, Vec<u8>)> = rig.store.clone().into_iter().collect();
     rig.run(Input::Mirror(Mirror::Reset(stored.clone())));
@@ -277,7 +279,7 @@ fn an_outcome_is_forgotten_when_etcd_expires_it() {
 }
 
 #[test]
-fn an_outcome_says_which_change_was_decided_under_its_key() {
+fn an_outcome_contains_the_digest_of_the_command_it_belongs_to() {
     let mut rig = rig(&["a"]);
     let first = Verb::AddCallback { url: "http://a/".to_owned() };
     assert_eq!(rig.command("c1", first.clone()), "Accepted");
@@ -291,23 +293,23 @@ fn a_clock_that_differs_from_that_of_nats_is_reported_once_and_shown_until_it_ag
     rig.clear();
     let events = |rig: &Rig| rig.events.iter().filter(|event| event.message.contains("clock")).count();
     rig.run(Input::Clock { ahead_millis: 30_000 });
-    assert_eq!((super::foreign_store::cluster(&mut rig).warnings, events(&rig)), (vec![], 0));
+    assert_eq!((super::foreign_store::cluster_view(&mut rig).warnings, events(&rig)), (vec![], 0));
     for ahead_millis in [7_200_000, -31_000] {
         rig.run(Input::Clock { ahead_millis });
-        let warnings = super::foreign_store::cluster(&mut rig).warnings;
+        let warnings = super::foreign_store::cluster_view(&mut rig).warnings;
         assert!(warnings.len() == 1 && warnings[0].contains("clock of scheduler"), "{warnings:?}");
     }
-    assert_eq!(events(&rig), 1, "once, not with every comparison");
+    assert_eq!(events(&rig), 1, "not with every comparison");
     rig.run(Input::Clock { ahead_millis: 5 });
-    assert_eq!((super::foreign_store::cluster(&mut rig).warnings, events(&rig)), (vec![], 2));
+    assert_eq!((super::foreign_store::cluster_view(&mut rig).warnings, events(&rig)), (vec![], 2));
 }
 
 #[test]
-fn the_outcomes_of_endless_commands_are_bounded_and_the_newest_are_kept() {
+fn the_number_of_outcomes_is_bounded_and_the_newest_are_kept() {
     let mut rig = rig_with(Settings { most_outcomes: 50, ..Settings::default() }, &["a"]);
     for number in 0..200 {
         rig.command(&format!("c{number:03}"), replica("none", 1));
-        rig.pass(1);
+        rig.advance(1);
     }
     let kept = || rig.store.keys().filter(|key| key.starts_with(&keys::outcome(&"c".parse().expect("an id"))));
     assert_eq!(kept().count(), 50);

@@ -1,11 +1,11 @@
-//! What people are told happened: each thing once, with its decision, and never too much of it.
+//! Events: each is recorded once, together with its decision, and their number and size are bounded.
 
 use contract::event::Kind;
 
 use super::*;
 
 impl Rig {
-    /// Kind, group, instance and node of what was recorded, with its sentence.
+    /// The recorded events as `kind group#instance @node: message`.
     fn recorded(&mut self) -> Vec<String> {
         let shown = |event: Event| {
             let group = event.group.map(|name| format!(" {name}")).unwrap_or_default();
@@ -18,10 +18,10 @@ impl Rig {
 }
 
 #[test]
-fn the_life_of_a_group_can_be_read_from_its_events() {
+fn events_record_the_creation_scaling_and_removal_of_a_group() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 2));
-    rig.pass(1);
+    rig.advance(1);
     assert_eq!(
         rig.recorded(),
         [
@@ -34,33 +34,33 @@ fn the_life_of_a_group_can_be_read_from_its_events() {
     );
     rig.command("c2", replica("web", 1));
     rig.command("c3", replica("web", 3));
-    rig.pass(1);
-    let told = rig.recorded();
+    rig.advance(1);
+    let events = rig.recorded();
     assert_eq!(
-        told[..3],
+        events[..3],
         [
             "Accepted web: replica 1: accepted; asked through tests as c2",
             "Operation web: Scheduling began",
             "Placed web#2 @a: leaves a",
         ]
     );
-    assert!(told.iter().any(|line| line.starts_with("Operation web: Scheduling ended after")), "{told:?}");
+    assert!(events.iter().any(|line| line.starts_with("Operation web: Scheduling ended after")), "{events:?}");
     rig.command("c4", remove("web"));
-    rig.pass(1);
-    let told = rig.recorded();
-    assert_eq!(told[1], "Operation web: Removing began");
-    assert!(told.last().is_some_and(|line| line.starts_with("Operation web: Removing ended after")), "{told:?}");
+    rig.advance(1);
+    let events = rig.recorded();
+    assert_eq!(events[1], "Operation web: Removing began");
+    assert!(events.last().is_some_and(|line| line.starts_with("Operation web: Removing ended after")), "{events:?}");
 }
 
 #[test]
-fn a_refusal_says_why_and_who_asked() {
+fn a_refusal_is_recorded_with_its_reason_and_its_sender() {
     let mut rig = rig(&["a"]);
     rig.command("c1", remove("web"));
     assert_eq!(rig.recorded(), ["Refused web: remove: refused: PodGroup not existed; asked through tests as c1"]);
 }
 
 #[test]
-fn nothing_is_told_before_it_is_stored() {
+fn no_event_is_recorded_before_its_decision_is_committed() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
     let effects = rig.input(Input::Command(delivery));
@@ -70,44 +70,44 @@ fn nothing_is_told_before_it_is_stored() {
 }
 
 #[test]
-fn a_group_without_a_place_is_told_with_every_node_and_reason_and_not_again_for_the_same() {
+fn an_unschedulable_group_is_recorded_once_with_the_reason_of_every_node() {
     let mut rig = rig(&["a", "b"]);
     let mut large = spec("web", 1);
     large.pod.containers[0].memory_limit = 4 << 30;
     rig.command("c1", Verb::CreateGroup { spec: Box::new(large) });
-    rig.pass(300);
-    let told: Vec<Event> = rig.events.iter().filter(|event| event.kind == Kind::Unplaceable).cloned().collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    rig.advance(300);
+    let events: Vec<Event> = rig.events.iter().filter(|event| event.kind == Kind::Unplaceable).cloned().collect();
+    assert_eq!(events.len(), 1, "{events:?}");
     let short = vec!["memory 3072 MiB short".to_owned()];
-    assert_eq!(told[0].reasons, BTreeMap::from([(node("a"), short.clone()), (node("b"), short)]));
-    assert!(told[0].message.starts_with("no node fits: a: memory"), "{}", told[0].message);
+    assert_eq!(events[0].reasons, BTreeMap::from([(node("a"), short.clone()), (node("b"), short)]));
+    assert!(events[0].message.starts_with("no node fits: a: memory"), "{}", events[0].message);
     rig.clear();
     for memory in 0..60 {
         rig.agents.get_mut(&node("a")).expect("an agent").memory = memory << 20;
-        rig.pass(1);
+        rig.advance(1);
     }
     let again = rig.events.iter().filter(|event| event.kind == Kind::Unplaceable).count();
-    assert!((1..=2).contains(&again), "other reasons, but not every second: {again}");
+    assert!((1..=2).contains(&again), "changed reasons are not recorded every second: {again}");
 }
 
 #[test]
-fn a_thousand_nodes_without_room_still_make_a_small_event() {
+fn the_reasons_of_a_thousand_nodes_fit_into_a_small_event() {
     let reasons = |length: usize| {
         let names = (0..1_000).map(|number| node(&format!("node-{number:04}")));
         names.map(|name| (name, BTreeSet::from(["\"".repeat(length)]))).collect::<BTreeMap<_, _>>()
     };
-    for (length, most) in [(20, 200), (10_000, 3)] {
+    for (length, limit) in [(20, 200), (10_000, 3)] {
         let effect = super::super::events::unplaceable(&group("web"), "no", &reasons(length), Timestamp::NEVER);
         let Effect::Record(event) = effect else { panic!("not an event") };
         assert!(serde_json::to_vec(&event).expect("JSON").len() < 64 << 10);
-        assert!(event.reasons.len() <= most && !event.reasons.is_empty(), "{}", event.reasons.len());
+        assert!(event.reasons.len() <= limit && !event.reasons.is_empty(), "{}", event.reasons.len());
         let left_out = 1_000 - event.reasons.len();
         assert_eq!(event.message, format!("no (the reasons of {left_out} more nodes are left out)"));
     }
 }
 
 #[test]
-fn many_moves_are_told_node_by_node() {
+fn many_placements_are_recorded_as_one_event_per_node() {
     let mut rig = rig(&["a", "b"]);
     for agent in rig.agents.values_mut() {
         agent.memory = 64 << 30;
@@ -121,7 +121,7 @@ fn many_moves_are_told_node_by_node() {
 }
 
 #[test]
-fn moves_on_many_nodes_are_told_once() {
+fn placements_on_many_nodes_are_recorded_as_one_event() {
     let names: Vec<String> = (0..60).map(|number| format!("n{number:02}")).collect();
     let mut rig = rig(&names.iter().map(String::as_str).collect::<Vec<_>>());
     rig.command("c1", create("web", 120));
@@ -130,22 +130,22 @@ fn moves_on_many_nodes_are_told_once() {
 }
 
 #[test]
-fn nodes_and_leaders_come_and_go_in_words() {
+fn the_states_of_nodes_and_takeovers_are_recorded() {
     let mut rig = rig(&["a", "b"]);
     rig.agents.insert(node("c"), Agent::new());
-    rig.pass(1);
-    rig.cut.insert(node("c"));
-    rig.pass(20);
-    rig.cut.clear();
-    rig.pass(1);
-    rig.cut.insert(node("c"));
-    rig.pass(310);
-    rig.cut.clear();
-    rig.pass(1);
+    rig.advance(1);
+    rig.unreachable.insert(node("c"));
+    rig.advance(20);
+    rig.unreachable.clear();
+    rig.advance(1);
+    rig.unreachable.insert(node("c"));
+    rig.advance(310);
+    rig.unreachable.clear();
+    rig.advance(1);
     rig.agents.get_mut(&node("a")).expect("an agent").engine = EngineState::Hung;
-    rig.pass(1);
+    rig.advance(1);
     rig.agents.get_mut(&node("a")).expect("an agent").engine = EngineState::Up;
-    rig.pass(1);
+    rig.advance(1);
     rig.elect();
     assert_eq!(
         rig.recorded(),
@@ -164,11 +164,11 @@ fn nodes_and_leaders_come_and_go_in_words() {
 }
 
 #[test]
-fn switches_and_constraints_are_told_when_they_change() {
+fn a_switch_is_recorded_when_it_changes() {
     let mut rig = rig(&["a"]);
     rig.command("c1", Verb::Guard { working: false });
     rig.command("c2", Verb::Configure { readonly: Some(true), maintenance: Some(false) });
     rig.command("c3", Verb::Configure { readonly: Some(true), maintenance: None });
-    let told: Vec<String> = rig.recorded().into_iter().filter(|line| line.starts_with("Engine")).collect();
-    assert_eq!(told, ["Engine: the guard sleeps", "Engine: read-only: changes are refused"]);
+    let events: Vec<String> = rig.recorded().into_iter().filter(|line| line.starts_with("Engine")).collect();
+    assert_eq!(events, ["Engine: the guard sleeps", "Engine: read-only: changes are refused"]);
 }

@@ -1,11 +1,11 @@
-//! A store that was wiped or set back knows less than the nodes: it does nothing to them, and says so.
+//! Nodes of a foreign store: after etcd was wiped or set back, the leader reports them and changes nothing on them.
 
 use super::*;
 use contract::query::ClusterView;
 use contract::store::StoreRecord;
 
-/// A cluster whose store has a name.
-pub(super) fn named(name: &str, nodes: &[&str]) -> Rig {
+/// A leader whose store has this name.
+pub(super) fn named_store(name: &str, nodes: &[&str]) -> Rig {
     let mut rig = rig(nodes);
     name_store(&mut rig, name);
     rig.elect();
@@ -18,7 +18,7 @@ fn name_store(rig: &mut Rig, name: &str) {
     rig.store.insert(keys::STORE.to_owned(), serde_json::to_vec(&record).expect("a record"));
 }
 
-/// Everything stored is gone, and another scheduler leads over what is left: a store with another name.
+/// Replaces the store by an empty one with another name, and the leader by a new process.
 pub(super) fn wipe(rig: &mut Rig, name: &str) {
     rig.store.clear();
     name_store(rig, name);
@@ -28,7 +28,7 @@ pub(super) fn wipe(rig: &mut Rig, name: &str) {
     rig.report_all();
 }
 
-pub(super) fn cluster(rig: &mut Rig) -> ClusterView {
+pub(super) fn cluster_view(rig: &mut Rig) -> ClusterView {
     rig.run(Input::Query { query: Query::Cluster, reply: "cluster".to_owned() });
     match rig.replies.remove("cluster").expect("an answer").answer {
         Answer::Cluster(view) => view,
@@ -37,37 +37,37 @@ pub(super) fn cluster(rig: &mut Rig) -> ClusterView {
 }
 
 #[test]
-fn a_wiped_store_is_not_obeyed_whatever_its_term_and_says_so_once_for_each_node() {
-    let mut rig = named("old", &["a", "b"]);
+fn nodes_refuse_orders_of_a_wiped_store_and_the_leader_reports_each_node_once() {
+    let mut rig = named_store("old", &["a", "b"]);
     rig.command("c1", create("web", 4));
     rig.report_all();
     let before = [rig.pods("a"), rig.pods("b")];
     assert_eq!(before.concat().len(), 4);
-    // The rig counts terms on: the fence alone would let it pass.
+    // The new store has a higher term, so the fence alone would not stop its orders.
     wipe(&mut rig, "new");
-    rig.pass(120);
+    rig.advance(120);
     assert_eq!([rig.pods("a"), rig.pods("b")], before);
-    assert_eq!(cluster(&mut rig).foreign_store, 2);
-    let told = |event: &&Event| event.message.contains("etcd was wiped or set back");
-    assert_eq!(rig.events.iter().filter(told).count(), 2);
-    assert_eq!(rig.stepped_down, None, "somebody must lead, or nobody could restore");
-    // Two nodes, asked twice a minute, and not with every report.
+    assert_eq!(cluster_view(&mut rig).foreign_store, 2);
+    let is_expected = |event: &&Event| event.message.contains("etcd was wiped or set back");
+    assert_eq!(rig.events.iter().filter(is_expected).count(), 2);
+    assert_eq!(rig.stepped_down, None, "a restore needs a leader");
+    // Two nodes receive an order twice a minute, not with every report.
     assert!((4..=12).contains(&rig.orders.len()), "{}", rig.orders.len());
 }
 
 #[test]
-fn a_node_without_work_takes_orders_of_a_new_store() {
+fn a_node_without_pods_accepts_orders_of_a_new_store() {
     let mut rig = rig(&["a"]);
     name_store(&mut rig, "first");
     rig.elect();
     rig.report_all();
     rig.command("c1", create("web", 1));
     assert_eq!(rig.agents[&node("a")].order.stores, ["first".to_owned()].into());
-    assert_eq!((rig.pods("a").len(), cluster(&mut rig).foreign_store), (1, 0));
+    assert_eq!((rig.pods("a").len(), cluster_view(&mut rig).foreign_store), (1, 0));
 }
 
 #[test]
-fn a_leader_resigns_once_for_a_later_one_and_then_knows_that_the_store_was_set_back() {
+fn a_leader_steps_down_once_for_a_later_term_and_then_reports_a_store_that_was_set_back() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 2));
     rig.report_all();
@@ -75,17 +75,17 @@ fn a_leader_resigns_once_for_a_later_one_and_then_knows_that_the_store_was_set_b
     ahead.order.fence = Fence { term: Term(500), generation: 1 };
     let pods = rig.pods("a");
     rig.elect();
-    rig.pass(5);
-    assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("500.1")), "it may have been overtaken");
+    rig.advance(5);
+    assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("500.1")), "another scheduler may lead");
     rig.elect();
-    rig.pass(90);
-    assert_eq!((rig.stepped_down.take(), cluster(&mut rig).foreign_store), (None, 1));
+    rig.advance(90);
+    assert_eq!((rig.stepped_down.take(), cluster_view(&mut rig).foreign_store), (None, 1));
     assert_eq!(rig.pods("a"), pods);
-    assert_eq!(rig.command("c2", replica("web", 4)), "Accepted", "the rest goes on");
+    assert_eq!(rig.command("c2", replica("web", 4)), "Accepted", "the other node is still managed");
 }
 
 #[test]
-fn nobody_leads_over_a_store_whose_name_or_restore_cannot_be_read() {
+fn a_leader_steps_down_when_it_cannot_read_the_store_name_or_the_restore() {
     for key in [keys::STORE, keys::RESTORE] {
         let mut rig = rig(&["a"]);
         rig.command("c1", create("web", 1));

@@ -3,17 +3,17 @@
 use contract::command::{Act, Refusal, RolloutAction, Verb, Verdict};
 use contract::spec::PodSpec;
 
-use super::foreign_store::cluster;
+use super::foreign_store::cluster_view;
 use super::*;
 
 const QUOTA: u64 = 1000 << 20;
 
-fn full() -> Rig {
+fn nearly_full() -> Rig {
     let mut rig = rig_with(Settings { store_quota: QUOTA, ..Settings::default() }, &["n1", "n2"]);
     rig.command("c1", create("web", 2));
-    rig.pass(30);
+    rig.advance(30);
     assert_eq!(rig.command("c2", patch("web", "first")), "Accepted");
-    rig.pass(30);
+    rig.advance(30);
     rig.run(Input::StoreSize { in_use: QUOTA / 100 * 70, allocated: 0 });
     rig
 }
@@ -25,8 +25,8 @@ fn patch(name: &str, label: &str) -> Verb {
 }
 
 #[test]
-fn a_nearly_full_store_refuses_growth_and_nothing_else() {
-    let mut rig = full();
+fn a_nearly_full_store_refuses_only_commands_that_grow_it() {
+    let mut rig = nearly_full();
     let refused = Verdict::Refused(Refusal::StoreFull { used: QUOTA / 100 * 70, quota: QUOTA });
     let dependency = PodSpec { name: "portal".to_owned(), ..spec("portal", 1).pod };
     for (id, verb) in [
@@ -43,24 +43,24 @@ fn a_nearly_full_store_refuses_growth_and_nothing_else() {
         [("s1", patch("web", "other")), ("s2", Verb::Rollout { name: group("web"), release: None, action: undo })]
     {
         assert_eq!(rig.command(id, verb), "Accepted", "{id}");
-        rig.pass(60);
+        rig.advance(60);
     }
     assert_eq!(rig.command("s3", Verb::Operate { name: group("web"), act: Act::Stop, instance: 0 }), "Accepted");
-    rig.pass(60);
+    rig.advance(60);
     assert_eq!(rig.command("s4", replica("web", 1)), "Accepted");
-    rig.pass(60);
+    rig.advance(60);
     assert_eq!(rig.command("s5", remove("web")), "Accepted");
 }
 
 #[test]
 fn the_leader_reports_when_refusals_begin_and_end() {
-    let mut rig = full();
-    let told = |rig: &Rig| rig.events.iter().filter(|event| event.message.starts_with("etcd holds")).count();
-    assert_eq!(told(&rig), 1, "{:?}", rig.events);
+    let mut rig = nearly_full();
+    let count = |rig: &Rig| rig.events.iter().filter(|event| event.message.starts_with("etcd holds")).count();
+    assert_eq!(count(&rig), 1, "{:?}", rig.events);
     rig.run(Input::StoreSize { in_use: QUOTA / 100 * 75, allocated: 0 });
-    assert_eq!(told(&rig), 1, "it is as full as before");
+    assert_eq!(count(&rig), 1, "not again while it is nearly full");
     rig.run(Input::StoreSize { in_use: QUOTA / 100 * 69, allocated: 0 });
-    assert_eq!(told(&rig), 2);
+    assert_eq!(count(&rig), 2);
     assert_eq!(rig.command("g1", create("other", 1)), "Accepted");
 }
 
@@ -72,18 +72,18 @@ fn a_quota_of_zero_refuses_nothing() {
 }
 
 #[test]
-fn at_85_percent_every_new_spec_is_refused_and_an_undo_passes() {
-    let mut rig = full();
+fn at_85_percent_every_new_spec_is_refused_and_an_undo_is_accepted() {
+    let mut rig = nearly_full();
     rig.run(Input::StoreSize { in_use: QUOTA / 100 * 85, allocated: 0 });
     assert!(rig.command("p1", patch("web", "other")).contains("StoreFull"));
-    assert_eq!(rig.command("p2", patch("web", "first")), "Accepted", "it is stored already");
+    assert_eq!(rig.command("p2", patch("web", "first")), "Accepted", "the spec is stored already");
     let undo = RolloutAction::Undo { revision: None, cause: String::new() };
     assert_eq!(rig.command("p3", Verb::Rollout { name: group("web"), release: None, action: undo }), "Accepted");
 }
 
 #[test]
-fn a_file_near_the_quota_refuses_growth_although_little_of_it_is_in_use() {
-    let mut rig = full();
+fn growth_is_refused_when_the_database_file_nears_the_quota_although_little_is_in_use() {
+    let mut rig = nearly_full();
     rig.run(Input::StoreSize { in_use: QUOTA / 10, allocated: QUOTA / 100 * 89 });
     assert_eq!(rig.command("p1", create("other", 1)), "Accepted");
     rig.run(Input::StoreSize { in_use: QUOTA / 10, allocated: QUOTA / 100 * 90 });
@@ -93,13 +93,13 @@ fn a_file_near_the_quota_refuses_growth_although_little_of_it_is_in_use() {
 }
 
 #[test]
-fn a_store_without_space_is_shown_until_it_takes_writes_again() {
-    let mut rig = full();
+fn a_full_store_is_shown_until_it_accepts_writes_again() {
+    let mut rig = nearly_full();
     rig.full_commits = 2;
     rig.command("c9", replica("web", 1));
-    let warnings = cluster(&mut rig).warnings;
+    let warnings = cluster_view(&mut rig).warnings;
     assert!(warnings.iter().any(|warning| warning.contains("etcd reached its quota")), "{warnings:?}");
-    rig.pass(10);
-    assert_eq!(cluster(&mut rig).warnings, [""; 0]);
+    rig.advance(10);
+    assert_eq!(cluster_view(&mut rig).warnings, [""; 0]);
     assert_eq!(rig.record("web").spec.num_instances, 1);
 }

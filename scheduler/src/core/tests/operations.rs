@@ -1,4 +1,4 @@
-//! Start, stop and restart: taken when the group is free, carried out by its nodes, kept over a change of leader.
+//! Start, stop and restart: accepted when the group is not locked, carried out by its nodes, kept across a takeover.
 
 use super::*;
 use contract::command::{Act, Operation};
@@ -7,11 +7,11 @@ use contract::record::{GroupRecord, OperationRecord};
 pub(super) fn operate(name: &str, act: Act, instance: u32) -> Verb {
     Verb::Operate { name: group(name), act, instance }
 }
-/// Three instances that run, on two nodes.
+/// Three running instances on two nodes.
 fn web() -> Rig {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 3));
-    rig.pass(2);
+    rig.advance(2);
     rig.clear();
     rig
 }
@@ -20,7 +20,7 @@ fn targets(rig: &Rig) -> Vec<TargetState> {
 }
 
 #[test]
-fn an_operation_needs_a_group_that_is_there_and_free() {
+fn an_operation_on_an_unknown_or_locked_group_is_refused() {
     let mut rig = rig(&["a"]);
     assert_eq!(rig.command("c1", operate("web", Act::Stop, 0)), "Refused(GroupUnknown)");
     rig.command("c2", create("web", 1));
@@ -28,16 +28,16 @@ fn an_operation_needs_a_group_that_is_there_and_free() {
         let verdict = rig.command(&format!("l{number}"), operate("web", act, 0));
         assert_eq!(verdict, "Refused(Locked { operation: Deploying })");
     }
-    rig.pass(2);
+    rig.advance(2);
     rig.command("c3", remove("web"));
     assert_eq!(rig.command("c4", operate("web", Act::Stop, 0)), "Refused(GroupUnknown)");
 }
 
 #[test]
-fn what_names_no_instance_or_no_act_is_accepted_and_does_nothing() {
+fn an_operation_without_an_act_or_an_existing_instance_is_accepted_and_does_nothing() {
     let mut rig = web();
     rig.command("c2", create("none", 0));
-    rig.pass(2);
+    rig.advance(2);
     let (record, none) = (rig.record("web"), rig.record("none"));
     let cases = [(Act::Nothing, 0), (Act::Stop, 4), (Act::Restart, u32::MAX)];
     for (number, (act, instance)) in cases.into_iter().enumerate() {
@@ -59,7 +59,7 @@ fn an_accepted_operation_holds_the_lock_over_its_range_and_clears_the_last_error
             let (key, value) = contract::layout::put_group(&group("web"), &record);
             rig.store.insert(key, value);
             rig.take_over();
-            // A stopped engine keeps what was accepted as it was accepted.
+            // A stopped engine does not start the accepted operation.
             rig.command("c2", Verb::RunEngine { running: false });
             rig.now += 5_000;
             assert_eq!(rig.command("c3", operate("web", act, instance)), "Accepted");
@@ -71,15 +71,15 @@ fn an_accepted_operation_holds_the_lock_over_its_range_and_clears_the_last_error
 }
 
 #[test]
-fn a_stop_of_one_instance_stops_it_and_no_other_and_survives_the_leader() {
+fn stopping_one_instance_affects_no_other_and_survives_a_takeover() {
     let mut rig = web();
     assert_eq!(rig.command("c2", operate("web", Act::Stop, 2)), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     let expected = vec![TargetState::Run, TargetState::Stop, TargetState::Run];
     assert_eq!((targets(&rig), rig.group("web").expect("a group").operation), (expected.clone(), None));
     rig.clear();
     rig.take_over();
-    rig.pass(60);
+    rig.advance(60);
     assert_eq!((targets(&rig), rig.written()), (expected, BTreeSet::new()));
     let order = &rig.agents[&node("b")].order.pods;
     assert_eq!(order.values().map(|assignment| assignment.target).collect::<Vec<_>>(), [TargetState::Stop]);
@@ -88,13 +88,13 @@ fn a_stop_of_one_instance_stops_it_and_no_other_and_survives_the_leader() {
 }
 
 #[test]
-fn a_stopped_group_starts_again_and_counts_what_was_asked() {
+fn a_stopped_group_starts_again_and_counts_the_requested_starts() {
     let mut rig = web();
     rig.command("c2", operate("web", Act::Stop, 0));
-    rig.pass(60);
+    rig.advance(60);
     assert_eq!(targets(&rig), [TargetState::Stop; 3]);
     assert_eq!(rig.command("c3", operate("web", Act::Start, 0)), "Accepted");
-    rig.pass(60);
+    rig.advance(60);
     assert_eq!(targets(&rig), [TargetState::Run; 3]);
     assert!(rig.slots("web").iter().all(|slot| slot.starts_requested == 1), "{:?}", rig.slots("web"));
     let view = rig.group("web").expect("a group");
@@ -102,12 +102,12 @@ fn a_stopped_group_starts_again_and_counts_what_was_asked() {
 }
 
 #[test]
-fn a_restart_goes_on_under_the_next_leader_and_touches_every_instance_once() {
+fn a_restart_continues_under_the_next_leader_and_restarts_every_instance_once() {
     let mut rig = web();
     assert_eq!(rig.command("c2", operate("web", Act::Restart, 0)), "Accepted");
     for _ in 0..40 {
         rig.take_over();
-        rig.pass(5);
+        rig.advance(5);
     }
     let view = rig.group("web").expect("a group");
     assert_eq!((view.state, view.operation), (RunState::Success, None));
@@ -120,17 +120,17 @@ fn a_stopped_engine_keeps_an_operation_until_it_starts() {
     rig.command("c2", Verb::RunEngine { running: false });
     assert_eq!(rig.command("c3", operate("web", Act::Stop, 0)), "Accepted");
     assert_eq!(rig.command("c4", operate("web", Act::Start, 0)), "Refused(Locked { operation: Stopping })");
-    rig.pass(30);
+    rig.advance(30);
     rig.take_over();
-    rig.pass(30);
+    rig.advance(30);
     assert_eq!(targets(&rig), [TargetState::Run; 3]);
     rig.command("c5", Verb::RunEngine { running: true });
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!((targets(&rig), rig.record("web").operation), (vec![TargetState::Stop; 3], None));
 }
 
-/// Three instances on two nodes that were told to make them and have not said anything since.
-fn coming_up() -> Rig {
+/// Three instances whose nodes have received their orders and not reported yet.
+fn starting() -> Rig {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 3));
     rig
@@ -140,8 +140,8 @@ fn addresses(rig: &Rig) -> usize {
 }
 
 #[test]
-fn a_group_that_comes_up_is_looked_at_when_the_last_instance_is_there() {
-    let mut rig = coming_up();
+fn a_starting_group_is_reconciled_when_its_last_instance_runs() {
+    let mut rig = starting();
     for name in ["a", "b"] {
         for pod in rig.pods(name) {
             let facts = ContainerFacts { running: true, ip: "10.0.0.1".to_owned(), ..Default::default() };
@@ -149,20 +149,20 @@ fn a_group_that_comes_up_is_looked_at_when_the_last_instance_is_there() {
         }
     }
     rig.report("a");
-    assert_eq!((addresses(&rig), rig.record("web").operation.is_some()), (0, true), "nothing follows from the first");
+    assert_eq!((addresses(&rig), rig.record("web").operation.is_some()), (0, true), "the first report changes nothing");
     rig.report("b");
     assert_eq!((addresses(&rig), rig.record("web").operation), (3, None));
 }
 
 #[test]
-fn a_group_that_comes_up_is_looked_at_when_it_does_not_get_on_whoever_is_missing() {
-    let mut rig = coming_up();
-    // The slow sweep looks at one group every two seconds: this one's turn is far off.
+fn a_starting_group_without_progress_is_reconciled_after_a_while() {
+    let mut rig = starting();
+    // The sweep reconciles one group every two seconds, so it does not reach this group within the test.
     for number in 0..60 {
         rig.command(&format!("other-{number}"), create(&format!("other{number:02}"), 0));
     }
-    let (there, missing) = (rig.pods("a"), rig.pods("b"));
-    for pod in there {
+    let (running, missing) = (rig.pods("a"), rig.pods("b"));
+    for pod in running {
         let facts = ContainerFacts { running: true, ip: "10.0.0.1".to_owned(), ..Default::default() };
         rig.agents.get_mut(&node("a")).expect("an agent").containers.insert(pod, vec![facts]);
     }
@@ -170,15 +170,15 @@ fn a_group_that_comes_up_is_looked_at_when_it_does_not_get_on_whoever_is_missing
         rig.agents.get_mut(&node("b")).expect("an agent").states.insert(pod.clone(), RunState::Pending);
     }
     rig.report_all();
-    rig.pass(25);
-    assert_eq!(addresses(&rig), 0, "it got on since it was made");
-    rig.pass(20);
+    rig.advance(25);
+    assert_eq!(addresses(&rig), 0, "the check after 20 s found progress");
+    rig.advance(20);
     assert_eq!((addresses(&rig), rig.record("web").operation.is_some()), (3 - missing.len(), true));
 }
 
 #[test]
-fn an_instance_that_fails_while_its_group_comes_up_is_answered_at_once() {
-    let mut rig = coming_up();
+fn a_failed_instance_of_a_starting_group_is_reconciled_immediately() {
+    let mut rig = starting();
     let pod = rig.pods("b")[0].clone();
     rig.agents.get_mut(&node("b")).expect("an agent").states.insert(pod, RunState::Error);
     rig.report("b");

@@ -1,4 +1,4 @@
-//! Orders are as small as can be trusted, whole when in doubt, one at a time, and never repeated in a tight loop.
+//! Orders: a delta when the node's state is known, otherwise whole; one in flight per node, and repeated with a delay.
 
 use super::*;
 
@@ -16,8 +16,8 @@ fn sent(effects: &[Effect]) -> Vec<(NodeName, Fence)> {
     };
     effects.iter().filter_map(order).collect()
 }
-/// A rig whose next order to `a` is under way and unanswered.
-fn under_way(id: &str) -> (Rig, Fence) {
+/// A leader whose order to node `a` is in flight.
+fn order_in_flight(id: &str) -> (Rig, Fence) {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery(id, create("web", 1));
     let effects = rig.input(Input::Command(delivery));
@@ -27,12 +27,12 @@ fn under_way(id: &str) -> (Rig, Fence) {
     let fence = sent(&effects)[0].1;
     (rig, fence)
 }
-fn answer(rig: &mut Rig, fence: Fence, reply: Option<OrderReply>) -> Vec<Effect> {
+fn reply(rig: &mut Rig, fence: Fence, reply: Option<OrderReply>) -> Vec<Effect> {
     rig.input(Input::OrderReplied { node: node("a"), fence, reply })
 }
 
 #[test]
-fn a_node_that_answers_gets_changes() {
+fn a_node_that_replies_receives_deltas() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
     rig.command("c2", create("api", 1));
@@ -41,7 +41,7 @@ fn a_node_that_answers_gets_changes() {
 }
 
 #[test]
-fn a_node_that_lost_its_base_gets_the_whole() {
+fn a_node_with_another_base_receives_a_whole_order() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
     rig.clear();
@@ -52,26 +52,26 @@ fn a_node_that_lost_its_base_gets_the_whole() {
 }
 
 #[test]
-fn a_node_that_obeys_something_else_gets_its_order_again() {
+fn a_node_that_reports_another_order_receives_its_order_again() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
     rig.report_all();
     rig.clear();
-    rig.pass(3);
-    assert_eq!(kinds(&rig), [""; 0], "nothing to say to a node that obeys");
+    rig.advance(3);
+    assert_eq!(kinds(&rig), [""; 0], "a node that reports its order receives nothing");
     let agent = rig.agents.get_mut(&node("a")).expect("an agent");
     agent.order = Order::default();
     agent.incarnation += 1;
     agent.sequence = 0;
-    rig.pass(1);
+    rig.advance(1);
     assert_eq!((kinds(&rig), rig.pods("a").len()), (vec!["whole"], 1));
 }
 
-/// A node that took its second order and is then heard with what it said when it obeyed the first.
-fn heard_late(seconds: i64) -> Vec<&'static str> {
+/// The orders after a late report, which shows the first order although the node has accepted the second.
+fn late_report(seconds: i64) -> Vec<&'static str> {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
-    rig.pass(1);
+    rig.advance(1);
     let first = rig.agents[&node("a")].order.clone();
     rig.command("c2", replica("web", 2));
     rig.clear();
@@ -83,40 +83,40 @@ fn heard_late(seconds: i64) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_an_agent_said_before_it_took_its_order_may_be_heard_long_after() {
-    assert_eq!(heard_late(5), [""; 0], "the same run cannot have forgotten its order");
-    assert_eq!(heard_late(40), ["whole"], "and is believed after all");
+fn a_report_that_is_older_than_the_accepted_order_is_ignored_for_a_while() {
+    assert_eq!(late_report(5), [""; 0], "the same incarnation cannot have lost its order");
+    assert_eq!(late_report(40), ["whole"], "after 40 s the leader believes the report");
 }
 
 #[test]
-fn an_unanswered_order_is_sent_again_whole_when_the_node_is_heard_or_after_a_while() {
-    let (mut rig, fence) = under_way("c1");
-    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
+fn an_unanswered_order_is_sent_again_whole_after_a_report_or_five_seconds() {
+    let (mut rig, fence) = order_in_flight("c1");
+    assert_eq!(sent(&reply(&mut rig, fence, None)), []);
     rig.now = rig.core.wake_at().expect("a time").as_millis().max(rig.now);
     rig.now += 5_000;
     let effects = rig.input(Input::Tick);
     assert!(matches!(&effects[..], [Effect::SendOrder { message: OrderMessage::Whole(_), .. }]), "{effects:?}");
     let second = sent(&effects)[0].1;
     assert!(second > fence);
-    assert_eq!(sent(&answer(&mut rig, second, None)), []);
+    assert_eq!(sent(&reply(&mut rig, second, None)), []);
     let heartbeat = rig.heartbeat("a");
-    assert_eq!(sent(&rig.input(heartbeat)), [], "not in the same moment");
+    assert_eq!(sent(&rig.input(heartbeat)), [], "not immediately");
     rig.now += 500;
     assert_eq!(sent(&rig.input(Input::Tick)).len(), 1);
 }
 
-/// The node took its order; the answer comes too late or never.
-fn took_without_a_word(rig: &mut Rig, effects: Vec<Effect>) -> Fence {
+/// The node applies its order; its reply is lost.
+fn apply_without_reply(rig: &mut Rig, effects: Vec<Effect>) -> Fence {
     let message = effects.into_iter().find_map(|effect| match effect {
         Effect::SendOrder { message, .. } => Some(message),
         _ => None,
     });
     let message = message.expect("an order");
-    rig.agents.get_mut(&node("a")).expect("an agent").obey(&message);
+    rig.agents.get_mut(&node("a")).expect("an agent").apply(&message);
     message.fence()
 }
-/// Gives the command and stores what it leads to; what follows is not performed.
-fn decided(rig: &mut Rig, id: &str, verb: Verb) -> Vec<Effect> {
+/// Runs a command and its first commit. Returns the effects of the commit without performing them.
+fn commit_command(rig: &mut Rig, id: &str, verb: Verb) -> Vec<Effect> {
     let delivery = rig.delivery(id, verb);
     let effects = rig.input(Input::Command(delivery));
     let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
@@ -125,14 +125,14 @@ fn decided(rig: &mut Rig, id: &str, verb: Verb) -> Vec<Effect> {
 }
 
 #[test]
-fn a_report_that_shows_the_order_is_an_answer_to_it() {
+fn a_report_that_shows_the_order_counts_as_the_reply() {
     let mut rig = rig(&["a"]);
-    let effects = decided(&mut rig, "c1", create("web", 1));
-    let fence = took_without_a_word(&mut rig, effects);
+    let effects = commit_command(&mut rig, "c1", create("web", 1));
+    let fence = apply_without_reply(&mut rig, effects);
     rig.report("a");
-    assert_eq!(kinds(&rig), [""; 0], "it has its order");
-    assert_eq!(sent(&answer(&mut rig, fence, None)), [], "a late word about it changes nothing");
-    rig.pass(40);
+    assert_eq!(kinds(&rig), [""; 0], "the node has its order");
+    assert_eq!(sent(&reply(&mut rig, fence, None)), [], "the missing reply changes nothing");
+    rig.advance(40);
     assert_eq!(kinds(&rig), [""; 0]);
     rig.command("c2", create("api", 1));
     assert_eq!(kinds(&rig), ["delta"]);
@@ -141,47 +141,48 @@ fn a_report_that_shows_the_order_is_an_answer_to_it() {
 #[test]
 fn an_unanswered_order_that_a_report_shows_is_not_sent_again() {
     let mut rig = rig(&["a"]);
-    let effects = decided(&mut rig, "c1", create("web", 1));
-    let fence = took_without_a_word(&mut rig, effects);
-    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
+    let effects = commit_command(&mut rig, "c1", create("web", 1));
+    let fence = apply_without_reply(&mut rig, effects);
+    assert_eq!(sent(&reply(&mut rig, fence, None)), []);
     rig.report("a");
-    rig.pass(40);
-    assert_eq!(kinds(&rig), [""; 0], "it has its order");
+    rig.advance(40);
+    assert_eq!(kinds(&rig), [""; 0], "the node has its order");
 }
 
 #[test]
-fn what_changed_after_an_unanswered_order_that_a_report_shows_goes_as_a_change() {
+fn changes_after_an_unanswered_order_that_a_report_shows_are_sent_as_a_delta() {
     let mut rig = rig(&["a"]);
-    let effects = decided(&mut rig, "c1", create("web", 1));
-    let fence = took_without_a_word(&mut rig, effects);
-    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
-    assert_eq!(sent(&decided(&mut rig, "c2", create("api", 1))), [], "not before it is known what the node has");
+    let effects = commit_command(&mut rig, "c1", create("web", 1));
+    let fence = apply_without_reply(&mut rig, effects);
+    assert_eq!(sent(&reply(&mut rig, fence, None)), []);
+    assert_eq!(
+        sent(&commit_command(&mut rig, "c2", create("api", 1))),
+        [],
+        "not before the leader knows which order the node has"
+    );
     rig.report("a");
     assert_eq!((kinds(&rig), rig.pods("a").len()), (vec!["delta"], 2));
     rig.clear();
-    let effects = decided(&mut rig, "c3", create("db", 1));
-    let fence = took_without_a_word(&mut rig, effects);
-    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
-    assert_eq!(sent(&decided(&mut rig, "c4", Verb::Configure { readonly: None, maintenance: Some(true) })), []);
+    let effects = commit_command(&mut rig, "c3", create("db", 1));
+    let fence = apply_without_reply(&mut rig, effects);
+    assert_eq!(sent(&reply(&mut rig, fence, None)), []);
+    assert_eq!(sent(&commit_command(&mut rig, "c4", Verb::Configure { readonly: None, maintenance: Some(true) })), []);
     rig.report("a");
-    assert_eq!(kinds(&rig), ["delta"], "the brakes are told, too");
+    assert_eq!(kinds(&rig), ["delta"], "the delta contains the switches too");
     assert!(rig.agents[&node("a")].order.switches.hold_restarts);
 }
 
 #[test]
-fn one_order_is_under_way_per_node() {
-    let (mut rig, fence) = under_way("c1");
+fn one_order_is_in_flight_per_node() {
+    let (mut rig, fence) = order_in_flight("c1");
     let delivery = rig.delivery("c2", create("api", 1));
     let effects = rig.input(Input::Command(delivery));
     let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
     let committed = rig.store(commit);
     assert_eq!(sent(&rig.input(committed)), []);
-    let digest = {
-        let desk = &mut rig.agents.get_mut(&node("a")).expect("an agent").order;
-        desk.digest()
-    };
-    // The digest is not what was sent: the answer is doubted, and the next order is whole and not at once.
-    let effects = answer(&mut rig, fence, Some(OrderReply::Accepted { fence, digest }));
+    let digest = rig.agents[&node("a")].order.digest();
+    // The digest differs from that of the order, so the next order is whole and sent with a delay.
+    let effects = reply(&mut rig, fence, Some(OrderReply::Accepted { fence, digest }));
     assert_eq!(sent(&effects), []);
     rig.now += 500;
     let effects = rig.input(Input::Tick);
@@ -189,25 +190,25 @@ fn one_order_is_under_way_per_node() {
 }
 
 #[test]
-fn an_answer_that_names_a_later_leader_ends_the_leadership() {
-    let (mut rig, fence_sent) = under_way("c1");
-    let effects = answer(&mut rig, fence_sent, Some(OrderReply::Stale { have: fence(99, 1) }));
+fn a_reply_with_a_later_term_ends_the_leadership() {
+    let (mut rig, fence_sent) = order_in_flight("c1");
+    let effects = reply(&mut rig, fence_sent, Some(OrderReply::Stale { have: fence(99, 1) }));
     assert!(matches!(&effects[..], [Effect::StepDown { .. }]), "{effects:?}");
     assert_eq!(rig.core.term(), None);
 }
 
 #[test]
-fn a_conflict_is_counted_and_answered_with_a_higher_fence() {
-    let (mut rig, fence) = under_way("c1");
-    answer(&mut rig, fence, Some(OrderReply::Conflict { have: fence }));
+fn after_a_conflict_the_order_is_sent_again_with_a_higher_fence() {
+    let (mut rig, fence) = order_in_flight("c1");
+    reply(&mut rig, fence, Some(OrderReply::Conflict { have: fence }));
     assert_eq!(rig.core.disagreements(), 1);
     rig.now += 500;
     assert!(sent(&rig.input(Input::Tick))[0].1 > fence);
 }
 
 #[test]
-fn an_order_nobody_answers_for_is_given_up() {
-    let (mut rig, _) = under_way("c1");
+fn an_order_without_any_reply_is_sent_again() {
+    let (mut rig, _) = order_in_flight("c1");
     rig.now += 29_000;
     assert_eq!(sent(&rig.input(Input::Tick)), []);
     rig.now += 10_000;
@@ -218,7 +219,7 @@ fn an_order_nobody_answers_for_is_given_up() {
 }
 
 #[test]
-fn a_spec_that_changes_under_its_number_is_sent_to_who_runs_it() {
+fn a_spec_that_changes_without_a_new_version_changes_the_order() {
     use crate::core::dispatch::desired::assignments;
     use crate::core::state::Group;
     use contract::record::{GroupRecord, Slot};
@@ -239,13 +240,13 @@ fn a_spec_that_changes_under_its_number_is_sent_to_who_runs_it() {
 }
 
 #[test]
-fn who_waits_for_others_to_be_answered_is_told_of_everything_at_once() {
+fn a_node_that_waits_for_the_send_window_receives_all_changes_in_one_order() {
     let mut rig = rig_with(Settings { orders_at_once: 1, ..Settings::default() }, &["a", "b"]);
-    let effects = decided(&mut rig, "c1", create("web", 2));
-    assert_eq!(sent(&effects).len(), 1, "one is under way: {effects:?}");
-    assert_eq!(sent(&decided(&mut rig, "c2", create("api", 2))), []);
+    let effects = commit_command(&mut rig, "c1", create("web", 2));
+    assert_eq!(sent(&effects).len(), 1, "one order is in flight: {effects:?}");
+    assert_eq!(sent(&commit_command(&mut rig, "c2", create("api", 2))), []);
     rig.now += 1_000;
     let effects = rig.input(Input::Tick);
     let [Effect::SendOrder { message: OrderMessage::Delta(delta), .. }] = &effects[..] else { panic!("{effects:?}") };
-    assert_eq!(delta.pods.put.len(), 2, "who does not answer holds up nobody for long");
+    assert_eq!(delta.pods.put.len(), 2, "a node that does not reply delays the others for a second only");
 }

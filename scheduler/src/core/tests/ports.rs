@@ -1,4 +1,4 @@
-//! Stream ports: claimed with the group, given back with it, kept over a change of leader.
+//! Stream ports: claimed when a group is created, released when it is removed, kept across a takeover.
 
 use super::*;
 use contract::query::PortClaim;
@@ -9,13 +9,13 @@ fn annotation(ports: &[u16]) -> String {
     let entries: Vec<String> = ports.iter().map(|port| format!(r#"{{"srcport":{port},"dstport":80}}"#)).collect();
     format!(r#"{{"ports":[{}]}}"#, entries.join(","))
 }
-/// A group that declares these source ports.
+/// Creates a group with these source ports.
 fn with_ports(name: &str, ports: &[u16]) -> Verb {
     let mut spec = spec(name, 2);
     spec.pod.annotation = annotation(ports);
     Verb::CreateGroup { spec: Box::new(spec) }
 }
-/// A patch of a group that declares these source ports.
+/// Patches a group to these source ports.
 fn to_ports(name: &str, image_name: &str, ports: &[u16]) -> Verb {
     patch(name, PodSpec { annotation: annotation(ports), ..image(name, image_name) })
 }
@@ -33,18 +33,18 @@ fn taken(rig: &Rig, name: &str) -> Vec<u16> {
 fn owned(owner: &str, ports: &[u16]) -> Vec<(u16, String)> {
     ports.iter().map(|port| (*port, owner.to_owned())).collect()
 }
-/// `web` has 9001 and 9002, `api` came too late for 9002.
+/// `web` has the ports 9001 and 9002; `api` waits for 9002.
 fn conflict() -> Rig {
     let mut rig = rig(&["a", "b"]);
     assert_eq!(rig.command("c1", with_ports("web", &[9001, 9002])), "Accepted");
-    rig.pass(2);
+    rig.advance(2);
     assert_eq!(rig.command("c2", with_ports("api", &[9003, 9002])), "Accepted");
-    rig.pass(2);
+    rig.advance(2);
     rig
 }
 
 #[test]
-fn a_group_has_its_ports_from_the_moment_it_is_accepted() {
+fn a_group_claims_its_ports_when_it_is_created() {
     let mut rig = rig(&["a"]);
     assert_eq!(claims(&mut rig), []);
     rig.command("c1", with_ports("web", &[9002, 9001]));
@@ -56,30 +56,30 @@ fn a_group_has_its_ports_from_the_moment_it_is_accepted() {
 #[test]
 fn a_group_whose_port_is_taken_fails_with_the_reason_and_runs_nothing() {
     let mut rig = conflict();
-    let told = "Cannot start podgroup api, some ports like [9002] were alerady in used!";
+    let error = "Cannot start podgroup api, some ports like [9002] were alerady in used!";
     for _ in 0..2 {
         let view = rig.group("api").expect("it exists");
-        assert_eq!((view.state, view.last_error.as_str(), view.operation), (RunState::Fail, told, None));
+        assert_eq!((view.state, view.last_error.as_str(), view.operation), (RunState::Fail, error, None));
         assert!(view.pods.iter().all(|pod| pod.node.is_none()));
-        rig.pass(120);
+        rig.advance(120);
     }
-    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]), "nobody gets a part");
+    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]), "a group gets all its ports or none");
     assert!(!rig.store.contains_key(&keys::placement(&group("api"), 0)));
     assert_eq!(rig.command("c3", replica("api", 5)), "Accepted", "no lock is held");
-    rig.pass(2);
+    rig.advance(2);
     assert_eq!(rig.group("api").map(|view| (view.state, view.pods.len())), Some((RunState::Fail, 5)));
     assert_eq!(rig.command("c4", remove("api")), "Accepted", "and it can be removed");
-    rig.pass(2);
+    rig.advance(2);
     assert_eq!(rig.group("api"), None);
 }
 
 #[test]
-fn ports_given_back_go_to_who_waited_and_it_is_deployed() {
+fn released_ports_go_to_the_group_that_waits_first_and_it_is_deployed() {
     let mut rig = conflict();
     rig.command("c3", with_ports("late", &[9002]));
     rig.command("c4", remove("web"));
-    assert_eq!(claims(&mut rig), owned("api", &[9002, 9003]), "the first who waited");
-    rig.pass(5);
+    assert_eq!(claims(&mut rig), owned("api", &[9002, 9003]), "api has waited longer than late");
+    rig.advance(5);
     let view = rig.group("api").expect("it exists");
     assert_eq!((view.state, view.last_error.as_str(), view.operation), (RunState::Success, "", None));
     assert_eq!(rig.places("api").len(), 2);
@@ -88,22 +88,22 @@ fn ports_given_back_go_to_who_waited_and_it_is_deployed() {
 }
 
 #[test]
-fn the_next_leader_finds_the_same_owners_and_writes_nothing() {
+fn port_owners_stay_the_same_after_a_takeover() {
     let mut rig = conflict();
     rig.clear();
     rig.core = Core::new(Settings::default());
     rig.elect();
-    rig.pass(60);
+    rig.advance(60);
     assert_eq!(rig.written(), BTreeSet::new());
     assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]));
     assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Fail));
 }
 
 #[test]
-fn a_leader_that_dies_between_giving_back_and_granting_leaves_nobody_waiting() {
+fn a_new_leader_grants_ports_that_were_released_before_the_takeover() {
     let mut rig = conflict();
     let delivery = rig.delivery("c3", remove("web"));
-    // Only the first transaction is stored; whatever else was decided dies with the leader.
+    // Of the first transaction only the removal of `web` is stored, not the grant to `api`.
     let effects = rig.input(Input::Command(delivery));
     let writes = effects.into_iter().find_map(|effect| match effect {
         Effect::Commit(commit) => Some(commit.writes),
@@ -118,7 +118,7 @@ fn a_leader_that_dies_between_giving_back_and_granting_leaves_nobody_waiting() {
     assert_eq!(taken(&rig, "api"), [9002]);
     rig.core = Core::new(Settings::default());
     rig.elect();
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Success));
     assert_eq!(claims(&mut rig), owned("api", &[9002, 9003]));
 }
@@ -131,11 +131,11 @@ fn a_command_with_malformed_ports_is_refused() {
 }
 
 #[test]
-fn a_patch_to_a_port_another_group_has_changes_nothing_and_says_which() {
+fn a_patch_to_the_port_of_another_group_changes_nothing_and_records_the_port() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", with_ports("web", &[9001]));
     rig.command("c2", with_ports("api", &[9002]));
-    rig.pass(5);
+    rig.advance(5);
     let before = rig.record("api");
     assert_eq!(rig.command("c3", to_ports("api", "v1", &[9002, 9001])), "Accepted");
     let last_error = "Cannot start podgroup api, some ports like [9001] were alerady in used!".to_owned();
@@ -146,32 +146,32 @@ fn a_patch_to_a_port_another_group_has_changes_nothing_and_says_which() {
 }
 
 #[test]
-fn during_an_upgrade_a_group_has_the_ports_of_both_versions_and_afterwards_only_the_new_ones() {
+fn during_an_upgrade_a_group_has_the_ports_of_both_specs_and_afterwards_only_the_new_ones() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", with_ports("web", &[9001, 9002]));
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!(rig.command("c2", to_ports("web", "v1", &[9002, 9003])), "Accepted");
     assert_eq!(claims(&mut rig), owned("web", &[9001, 9002, 9003]));
     rig.command("c3", with_ports("api", &[9001]));
     assert_eq!(taken(&rig, "api"), [9001]);
     rig.take_over();
-    rig.pass(200);
+    rig.advance(200);
     assert_eq!(rig.record("web").operation, None);
     assert_eq!(claims(&mut rig), [(9001, "api".to_owned()), (9002, "web".to_owned()), (9003, "web".to_owned())]);
-    assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Success), "who waited was deployed");
+    assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Success), "the waiting group is deployed");
 }
 
 #[test]
-fn an_upgrade_that_is_taken_back_finds_its_ports_and_gives_the_new_ones_back() {
+fn a_rolled_back_upgrade_keeps_its_old_ports_and_releases_the_new_ones() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", with_ports("web", &[9001]));
-    rig.pass(60);
+    rig.advance(60);
     for agent in rig.agents.values_mut() {
         agent.states.insert("web.v1-i1-d0".to_owned(), RunState::Exit);
     }
     rig.command("c2", to_ports("web", "v1", &[9002]));
     rig.command("c3", with_ports("api", &[9001]));
-    rig.pass(400);
+    rig.advance(400);
     let record = rig.record("web");
     assert_eq!((record.operation, record.spec.version, record.spec.pod.annotation), (None, 2, annotation(&[9001])));
     assert!(record.last_error.starts_with("Your Last upgrade is terrrible"), "{}", record.last_error);
@@ -182,13 +182,13 @@ fn an_upgrade_that_is_taken_back_finds_its_ports_and_gives_the_new_ones_back() {
 }
 
 #[test]
-fn the_claim_of_a_group_that_waits_is_decided_anew_by_a_patch() {
+fn a_patch_replaces_the_claim_of_a_waiting_group() {
     let mut rig = conflict();
     assert_eq!(rig.command("c3", to_ports("api", "v1", &[9001])), "Accepted");
     assert_eq!((taken(&rig, "api"), rig.record("api").spec.version), (vec![9001], 1));
     assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Fail));
     assert_eq!(rig.command("c4", to_ports("api", "v2", &[9004])), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     let record = rig.record("api");
     assert_eq!((record.operation, record.spec.version, record.former), (None, 2, BTreeMap::new()));
     let view = rig.group("api").expect("a group");

@@ -9,20 +9,20 @@ use crate::core::io::Mutant;
 
 const FIRST: &str = "sound.v0-i1-d0";
 
-/// A leader that panics when it reconciles a group called `panic…`.
-fn fragile() -> Rig {
+/// A leader that panics when it reconciles a group with the image `panic`.
+fn panicking() -> Rig {
     rig_with(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() }, &["a", "b"])
 }
 
 impl Rig {
     fn quarantine_events(&self) -> Vec<String> {
-        let told = self.events.iter().filter(|event| event.kind == Kind::Quarantined);
-        told.map(|event| event.message.clone()).collect()
+        let events = self.events.iter().filter(|event| event.kind == Kind::Quarantined);
+        events.map(|event| event.message.clone()).collect()
     }
 }
 
 #[test]
-fn the_largest_setup_time_with_a_failing_health_check_stops_nothing() {
+fn a_setup_time_out_of_range_is_clamped_and_the_leader_continues() {
     let mut rig = rig(&["a"]);
     let mut large = spec("sound", 1);
     large.pod.setup_time = i64::MAX;
@@ -42,7 +42,7 @@ fn the_largest_setup_time_with_a_failing_health_check_stops_nothing() {
     assert_eq!(rig.pods("a").len(), 2);
 }
 
-/// A group whose reconcile panics under [`fragile`].
+/// A group whose reconcile panics under [`panicking`].
 fn bad(name: &str) -> PodGroupSpec {
     let mut spec = spec(name, 2);
     "panic".clone_into(&mut spec.pod.containers[0].image);
@@ -75,7 +75,7 @@ impl Rig {
 
 #[test]
 fn a_group_whose_reconcile_panics_is_quarantined_and_the_others_are_reconciled() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     assert_eq!(rig.command("bad", create_bad("bad")), "Accepted");
     assert_eq!(rig.command("sound", create("sound", 2)), "Accepted");
     assert_eq!((rig.all_pods("bad").len(), rig.all_pods("sound").len()), (0, 2));
@@ -83,21 +83,21 @@ fn a_group_whose_reconcile_panics_is_quarantined_and_the_others_are_reconciled()
     assert_eq!(rig.quarantined(), [format!("group bad: {reason}")]);
     assert_eq!(rig.quarantine_events(), [format!("quarantined: {reason}")]);
     assert_eq!(rig.group("bad").expect("a group").last_error, format!("quarantined: {reason}"));
-    rig.pass(30);
-    assert_eq!(rig.quarantine_events().len(), 1, "a standing quarantine is reported once");
+    rig.advance(30);
+    assert_eq!(rig.quarantine_events().len(), 1, "a quarantine that persists is reported once");
 }
 
 #[test]
-fn a_quarantined_group_keeps_its_containers_and_its_books_are_right() {
+fn a_quarantined_group_keeps_its_containers_and_its_capacity() {
     let mut rig = rig(&["a", "b"]);
     rig.command("web", create("web", 2));
-    rig.pass(60);
+    rig.advance(60);
     let placed = rig.places("web");
     rig.core = Core::new(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() });
     rig.elect();
     rig.report_all();
     assert_eq!(rig.command("patch", patch("web", "panic")), "Accepted");
-    rig.pass(10);
+    rig.advance(10);
     assert_eq!(rig.quarantined().len(), 1);
     assert_eq!(rig.places("web"), placed);
     assert_eq!(rig.all_pods("web").len(), 2, "its nodes keep their orders");
@@ -108,11 +108,11 @@ fn a_quarantined_group_keeps_its_containers_and_its_books_are_right() {
 
 #[test]
 fn a_new_spec_ends_a_quarantine_although_an_operation_holds_the_lock() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     rig.command("bad", create_bad("bad"));
     assert!(rig.record("bad").operation.is_some(), "its deployment never ends");
     assert_eq!(rig.command("good", patch("bad", "demo")), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!(rig.quarantined(), [""; 0]);
     assert_eq!(rig.all_pods("bad").len(), 2);
     let end = "no longer quarantined: a command changed it".to_owned();
@@ -121,18 +121,18 @@ fn a_new_spec_ends_a_quarantine_although_an_operation_holds_the_lock() {
 
 #[test]
 fn a_quarantined_group_can_be_removed_also_by_the_next_leader() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     rig.command("first", create_bad("first"));
     rig.command("second", create_bad("second"));
     assert_eq!(rig.command("remove", remove("first")), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!(rig.group("first"), None);
     rig.core = Core::new(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() });
     rig.elect();
     rig.report_all();
     assert_eq!(rig.quarantined().len(), 1, "the next leader quarantines it again");
     assert_eq!(rig.command("remove-too", remove("second")), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!((rig.group("second"), rig.quarantined().len()), (None, 0));
     let left: Vec<&String> =
         rig.store.keys().filter(|key| key.starts_with(keys::STATE) && key.contains("second")).collect();
@@ -141,18 +141,18 @@ fn a_quarantined_group_can_be_removed_also_by_the_next_leader() {
 
 #[test]
 fn a_quarantined_group_is_retried_after_a_while() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     rig.command("bad", create_bad("bad"));
     rig.core.settings.mutant = None;
-    rig.pass(200);
+    rig.advance(200);
     assert_eq!(rig.all_pods("bad").len(), 0);
-    rig.pass(120);
+    rig.advance(120);
     assert_eq!((rig.all_pods("bad").len(), rig.quarantined().len()), (2, 0));
 }
 
 #[test]
 fn a_dependency_pod_whose_reconcile_panics_is_quarantined_alone() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     let pod = bad("side").pod;
     assert_eq!(rig.command("side", Verb::CreateDependency { pod: Box::new(pod) }), "Accepted");
     assert_eq!(rig.command("sound", create("sound", 2)), "Accepted");
@@ -160,15 +160,15 @@ fn a_dependency_pod_whose_reconcile_panics_is_quarantined_alone() {
     assert_eq!(rig.quarantined(), ["dependency side: reconciling it panicked: on purpose"]);
     let removal = Verb::RemoveDependency { name: group("side"), force: true };
     assert_eq!(rig.command("remove", removal), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!(rig.quarantined(), [""; 0]);
 }
 
 #[test]
 fn a_command_whose_application_panics_is_refused_once_and_changes_nothing() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     rig.command("web", create("web", 2));
-    rig.pass(60);
+    rig.advance(60);
     let record = rig.record("web");
     let verdict = rig.command("worse", patch("web", "panic-in-command"));
     assert!(verdict.contains("panicked while it applied the command: on purpose"), "{verdict}");
@@ -180,34 +180,34 @@ fn a_command_whose_application_panics_is_refused_once_and_changes_nothing() {
 
 #[test]
 fn a_report_that_cannot_be_processed_quarantines_its_node_and_moves_nothing() {
-    let mut rig = fragile();
+    let mut rig = panicking();
     rig.command("web", create("web", 2));
-    rig.pass(60);
+    rig.advance(60);
     let placed = rig.places("web");
     "panic-in-report".clone_into(&mut rig.agents.get_mut(&node("a")).expect("an agent").zone);
-    rig.pass(600);
+    rig.advance(600);
     assert_eq!(rig.quarantined(), ["node a: reconciling it panicked: on purpose"]);
     assert_eq!(rig.places("web"), placed);
     assert_eq!(rig.command("more", create("more", 2)), "Accepted");
     assert!(rig.places("more").iter().all(|(node, _)| node == "b"), "nothing is placed there");
     rig.agents.get_mut(&node("a")).expect("an agent").zone.clear();
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!((rig.quarantined().len(), rig.places("web")), (0, placed));
 }
 
 impl Rig {
-    /// Gives one input to a core whose store refuses every commit with a write that `refuse` chooses.
+    /// Passes one input to the core; the store refuses every commit that contains a write matching `refuse`.
     fn run_refusing(&mut self, input: Input, refuse: &dyn Fn(&Write) -> bool) {
         let mut queue: VecDeque<Effect> = self.input(input).into();
         while let Some(effect) = queue.pop_front() {
-            let follows = match effect {
+            let result = match effect {
                 Effect::Commit(commit) if commit.writes.iter().any(refuse) => {
                     let reason = "etcdserver: request is too large".to_owned();
                     Some(Input::Committed { id: commit.id, result: CommitResult::Invalid { reason } })
                 }
                 effect => self.perform_one(effect),
             };
-            if let Some(input) = follows {
+            if let Some(input) = result {
                 queue.extend(self.input(input));
             }
         }
@@ -226,23 +226,23 @@ fn a_placement_that_the_store_refuses_quarantines_its_group_and_the_others_are_s
     let large = rig.delivery("large", create("large", 2));
     let small = rig.delivery("small", create("small", 2));
     let now = rig.time();
-    let gathered = rig.core.on_one_of_many(Input::Command(large), now);
-    assert_eq!(gathered, []);
+    let effects = rig.core.on_one_of_many(Input::Command(large), now);
+    assert_eq!(effects, []);
     rig.run_refusing(Input::Command(small), &refuse);
     assert_eq!((rig.all_pods("large").len(), rig.all_pods("small").len()), (0, 2));
     let verdicts: Vec<String> = ["large", "small"].map(|id| format!("{:?}", rig.outcomes[id].verdict)).into();
     assert_eq!(verdicts, ["Accepted", "Accepted"], "the records of both groups are stored");
     let reason = "the store refused to store it: etcdserver: request is too large";
     assert_eq!(rig.quarantined(), [format!("group large: {reason}")]);
-    rig.pass(5);
+    rig.advance(5);
     let removal = rig.delivery("remove", remove("large"));
     rig.run_refusing(Input::Command(removal), &refuse);
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!((rig.group("large"), rig.quarantined().len()), (None, 0));
 }
 
 #[test]
-fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decided_on_top_of_it() {
+fn a_command_whose_record_the_store_refuses_is_refused_and_so_are_commands_that_depend_on_it() {
     let mut rig = rig(&["a"]);
     let refuse = |write: &Write| matches!(write, Write::Put { key, .. } if *key == keys::group(&group("large")));
     let large = rig.delivery("large", create("large", 1));
@@ -268,47 +268,50 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decide
 }
 
 #[test]
-fn a_group_whose_record_cannot_be_read_is_named_and_can_be_removed() {
+fn a_group_with_an_unreadable_record_is_quarantined_and_can_be_removed() {
     let (record, former) = (keys::group(&group("web")), keys::former_placement(&group("web")));
     for (unreadable, is_out_of_range) in [(record.clone(), false), (former, false), (record, true)] {
         let mut rig = rig(&["a", "b"]);
         rig.command("web", create("web", 2));
         rig.command("sound", create("sound", 1));
-        rig.pass(10);
+        rig.advance(10);
         let text = String::from_utf8_lossy(rig.store.get(&unreadable).map_or(&[], Vec::as_slice)).into_owned();
         let numbered = text.replace("\"NumInstances\":2", "\"NumInstances\":9223372036854775807");
         let garbage = if is_out_of_range { numbered } else { "{".to_owned() };
         rig.store.insert(unreadable.clone(), garbage.into_bytes());
         rig.take_over();
-        rig.pass(400);
+        rig.advance(400);
         let quarantined = rig.quarantined();
         assert_eq!(quarantined.len(), 1, "{quarantined:?}");
         assert!(quarantined[0].starts_with(&format!("group web: {unreadable} cannot be read")), "{quarantined:?}");
         assert_eq!(
             rig.agents.values().flat_map(|agent| &agent.order.spared).count(),
             2,
-            "its containers are left alone"
+            "both nodes spare its containers"
         );
         assert_eq!(rig.command("create", create("web", 1)), "Refused(GroupExists)");
         let removed = Verb::RemoveGroup { name: group("web"), removal: contract::command::Removal::Foreground };
         assert_eq!(rig.command("remove", removed), "Accepted");
         assert_eq!((rig.quarantined(), rig.all_pods("sound").len()), (Vec::new(), 1));
-        assert!(rig.agents.values().all(|agent| agent.order.spared.is_empty()), "its containers go");
+        assert!(
+            rig.agents.values().all(|agent| agent.order.spared.is_empty()),
+            "its containers are not spared any more"
+        );
         assert!(!rig.store.keys().any(|key| key.contains("state/") && key.contains("web")), "{:?}", rig.store.keys());
         assert_eq!(rig.command("again", create("web", 1)), "Accepted");
     }
 }
 
 #[test]
-fn the_last_event_about_an_object_that_fails_again_and_again_says_that_it_is_quarantined() {
-    let mut rig = fragile();
+fn the_last_event_of_an_object_that_fails_repeatedly_is_its_quarantine() {
+    let mut rig = panicking();
     rig.command("bad", create_bad("bad"));
     for number in 0..10 {
         let mut pod = bad("bad").pod;
         pod.labels.insert("attempt".to_owned(), number.to_string());
         let patch = Verb::PatchSpec { name: group("bad"), pod: Box::new(pod), cause: String::new() };
         assert_eq!(rig.command(&format!("p{number}"), patch), "Accepted");
-        rig.pass(5);
+        rig.advance(5);
     }
     let events = rig.quarantine_events();
     assert!(events.last().is_some_and(|last| last.starts_with("quarantined: ")), "{events:?}");
@@ -316,23 +319,23 @@ fn the_last_event_about_an_object_that_fails_again_and_again_says_that_it_is_qua
 }
 
 #[test]
-fn a_quarantined_group_is_retried_although_something_else_wakes_it_before() {
-    let mut rig = fragile();
+fn an_earlier_wake_up_does_not_change_the_retry_time_of_a_quarantined_group() {
+    let mut rig = panicking();
     rig.command("bad", create_bad("bad"));
-    rig.pass(5);
+    rig.advance(5);
     rig.run(Input::Query { query: Query::Group { name: group("bad"), refresh: true }, reply: "q".to_owned() });
     rig.core.settings.mutant = None;
-    rig.pass(290);
-    assert_eq!(rig.all_pods("bad").len(), 0, "not before its time");
-    rig.pass(20);
+    rig.advance(290);
+    assert_eq!(rig.all_pods("bad").len(), 0, "not before the retry time");
+    rig.advance(20);
     assert_eq!((rig.quarantined(), rig.all_pods("bad").len()), (Vec::new(), 2));
 }
 
 #[test]
-fn a_page_of_history_that_the_store_refuses_is_dropped_and_the_leader_leads_on() {
+fn a_history_page_that_the_store_refuses_is_dropped_and_the_leader_continues() {
     let mut rig = rig(&["a"]);
     rig.command("web", create("web", 1));
-    rig.pass(10);
+    rig.advance(10);
     let page = Write::Put { key: keys::history(&group("web"), 0), value: b"{}".to_vec(), expires: false };
     let bundle = crate::core::commit::Bundle { writes: vec![page], ..Default::default() };
     let effects = rig.core.lead(|leading| leading.decide(bundle));

@@ -1,16 +1,16 @@
-//! A group that names a strategy is released: by budgets or by groups, whoever leads, and people are obeyed on the way.
+//! Rollouts of groups with a strategy: budgets, batches, user actions during the rollout, and takeovers.
 
 use contract::command::{Refusal, RolloutAction, Verdict};
 use contract::record::{Filling, RevisionOutcome};
 use contract::rollout::{Amount, FailureAction, Strategy, StrategyType, Topology, UnitType, UpdatePolicy};
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
+use planner::rollout::controller::RolloutState;
+use planner::rollout::transition::RolloutPhase;
 
 use super::upgrades::{image, patch};
 use super::*;
 
-pub(super) fn conducted(name: &str, instances: i64, strategy: Strategy) -> PodGroupSpec {
-    // Most tests are about one rule and not about the defaults.
+pub(super) fn with_strategy(name: &str, instances: i64, strategy: Strategy) -> PodGroupSpec {
+    // Most tests are about one rule, so the defaults of the others are turned off.
     let failure_action = Some(FailureAction::Hold);
     PodGroupSpec { strategy: Some(strategy), min_ready_seconds: Some(0), failure_action, ..spec(name, instances) }
 }
@@ -23,7 +23,7 @@ pub(super) fn rolling(surge: i64, unavailable: i64) -> Strategy {
         ..Strategy::default()
     }
 }
-/// One instance of every zone first, then four at a time, each confirmed.
+/// A first batch of one instance per zone, then batches of four, each confirmed by a user.
 pub(super) fn beta() -> Strategy {
     Strategy {
         kind: StrategyType::Beta,
@@ -42,7 +42,7 @@ fn zones() -> Topology {
 pub(super) fn create_spec(spec: PodGroupSpec) -> Verb {
     Verb::CreateGroup { spec: Box::new(spec) }
 }
-pub(super) fn say(name: &str, action: RolloutAction) -> Verb {
+pub(super) fn rollout(name: &str, action: RolloutAction) -> Verb {
     Verb::Rollout { name: group(name), release: None, action }
 }
 pub(super) fn confirm(number: u64) -> RolloutAction {
@@ -53,8 +53,7 @@ pub(super) fn undo(revision: Option<u32>) -> RolloutAction {
 }
 
 impl Rig {
-    /// The release of a group as stored.
-    pub(super) fn release(&self, name: &str) -> Release {
+    pub(super) fn release(&self, name: &str) -> RolloutState {
         let value = self.store.get(&keys::release(&group(name))).expect("a release");
         serde_json::from_slice(value).expect("a release")
     }
@@ -68,33 +67,34 @@ impl Rig {
     fn versions(&self, name: &str) -> Vec<u32> {
         self.slots(name).iter().map(|slot| slot.version).collect()
     }
-    /// Whether the group's release is over, after at most so many seconds.
+    /// Whether the group's rollout completes within `seconds`.
     pub(super) fn completes(&mut self, name: &str, seconds: i64) -> bool {
         (0..seconds).any(|_| {
-            self.pass(1);
+            self.advance(1);
             let (record, release) = (self.record(name), self.release(name));
-            release.phase == Phase::Completed && record.proven == Some(record.spec.version)
+            release.phase == RolloutPhase::Completed && record.proven == Some(record.spec.version)
         })
     }
-    pub(super) fn milestones(&self, word: &str) -> Vec<&str> {
-        let of_releases = self.events.iter().filter(|event| event.kind == contract::event::Kind::Release);
-        of_releases.map(|event| event.message.as_str()).filter(|message| message.contains(word)).collect()
+    /// The messages of rollout events that contain `text`.
+    pub(super) fn rollout_events(&self, text: &str) -> Vec<&str> {
+        let events = self.events.iter().filter(|event| event.kind == contract::event::Kind::Release);
+        events.map(|event| event.message.as_str()).filter(|message| message.contains(text)).collect()
     }
 }
 
-/// Ten instances in two zones, released once.
+/// Ten instances in two zones, after their first rollout.
 fn zoned() -> Rig {
     let mut rig = rig(&["a", "b", "c", "d"]);
     for (name, zone) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")] {
         rig.agents.get_mut(&node(name)).expect("an agent").zone = zone.to_owned();
     }
     rig.report_all();
-    let spec = PodGroupSpec { topology: Some(zones()), ..conducted("web", 10, beta()) };
+    let spec = PodGroupSpec { topology: Some(zones()), ..with_strategy("web", 10, beta()) };
     assert_eq!(rig.command("c1", create_spec(spec)), "Accepted");
     for number in 1..=2 {
-        rig.pass(3);
-        assert_eq!(rig.release("web").phase, Phase::WaitingForConfirm, "{:?}", rig.release("web"));
-        assert_eq!(rig.command(&format!("ok{number}"), say("web", confirm(number))), "Accepted");
+        rig.advance(3);
+        assert_eq!(rig.release("web").phase, RolloutPhase::WaitingForConfirm, "{:?}", rig.release("web"));
+        assert_eq!(rig.command(&format!("ok{number}"), rollout("web", confirm(number))), "Accepted");
     }
     assert!(rig.completes("web", 10), "{:?}", rig.release("web"));
     rig.clear();
@@ -102,21 +102,21 @@ fn zoned() -> Rig {
 }
 fn web(instances: i64, strategy: Strategy) -> Rig {
     let mut rig = rig(&["a", "b"]);
-    assert_eq!(rig.command("c1", create_spec(conducted("web", instances, strategy))), "Accepted");
+    assert_eq!(rig.command("c1", create_spec(with_strategy("web", instances, strategy))), "Accepted");
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
     rig.clear();
     rig
 }
 
 #[test]
-fn a_conducted_group_never_takes_the_lock_for_what_a_release_does() {
+fn a_rollout_with_a_strategy_never_locks_the_group() {
     let mut rig = web(3, rolling(1, 0));
     assert!(!rig.events.iter().any(|event| event.kind == contract::event::Kind::Operation), "{:?}", rig.events);
     assert_eq!(rig.record("web").operation, None);
     assert_eq!(rig.command("c2", patch("web", image("web", "v1"))), "Accepted");
     assert_eq!(rig.record("web").operation, None);
-    assert_eq!(rig.command("c3", replica("web", 4)), "Accepted", "scaling is admitted during a release");
-    assert_eq!(rig.command("c4", patch("web", image("web", "v2"))), "Accepted", "so is the next release");
+    assert_eq!(rig.command("c3", replica("web", 4)), "Accepted", "scaling is accepted during a rollout");
+    assert_eq!(rig.command("c4", patch("web", image("web", "v2"))), "Accepted", "so is the next spec");
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
     assert_eq!((rig.versions("web"), rig.record("web").former), (vec![2; 4], BTreeMap::new()));
     let images: BTreeSet<String> = rig
@@ -129,182 +129,182 @@ fn a_conducted_group_never_takes_the_lock_for_what_a_release_does() {
 }
 
 #[test]
-fn nodes_are_asked_for_images_before_anybody_goes_and_no_more_once_it_is_held() {
+fn nodes_fetch_images_before_an_instance_is_replaced_and_stop_when_the_rollout_is_held() {
     let mut rig = web(3, rolling(0, 1));
-    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Coming));
+    rig.agents.values_mut().for_each(|agent| agent.fetch_state = Some(FetchState::Coming));
     rig.report_all();
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(5);
-    let asked = |rig: &Rig| -> Vec<(u32, BTreeSet<String>)> {
+    rig.advance(5);
+    let fetches = |rig: &Rig| -> Vec<(u32, BTreeSet<String>)> {
         let pods = rig.agents.values().flat_map(|agent| agent.order.pods.values());
         pods.filter_map(|pod| pod.fetch.clone()).map(|fetch| (fetch.version, fetch.images)).collect()
     };
-    assert_eq!(asked(&rig), [(1, BTreeSet::from(["v1".to_owned()]))], "one at a time");
+    assert_eq!(fetches(&rig), [(1, BTreeSet::from(["v1".to_owned()]))], "one at a time");
     assert_eq!(rig.versions("web"), [0; 3]);
     rig.elect();
-    rig.pass(5);
-    assert_eq!((asked(&rig).len(), rig.versions("web")), (1, vec![0; 3]), "whoever leads");
-    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Hopeless));
+    rig.advance(5);
+    assert_eq!((fetches(&rig).len(), rig.versions("web")), (1, vec![0; 3]), "also after a takeover");
+    rig.agents.values_mut().for_each(|agent| agent.fetch_state = Some(FetchState::Hopeless));
     rig.report_all();
-    rig.pass(5);
+    rig.advance(5);
     assert!(rig.release("web").failure.is_some(), "{:?}", rig.release("web"));
-    assert_eq!((asked(&rig).len(), rig.versions("web")), (0, vec![0; 3]));
-    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Here));
+    assert_eq!((fetches(&rig).len(), rig.versions("web")), (0, vec![0; 3]));
+    rig.agents.values_mut().for_each(|agent| agent.fetch_state = Some(FetchState::Here));
     rig.command("c3", patch("web", image("web", "v2")));
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
-    assert_eq!((asked(&rig).len(), rig.versions("web")), (0, vec![2; 3]));
+    assert_eq!((fetches(&rig).len(), rig.versions("web")), (0, vec![2; 3]));
 }
 
 #[test]
-fn during_a_surge_an_instance_has_two_pods_that_are_both_ordered_and_counted() {
+fn the_current_and_the_surge_pod_of_an_instance_are_both_ordered_and_counted() {
     let mut rig = web(2, rolling(1, 0));
     let used = |rig: &Rig| -> usize { rig.agents.values().map(|agent| agent.order.pods.len()).sum() };
-    // The new ones never become well: the surge stands.
+    // The new pods never become ready, so the surge persists.
     for number in 1..=2 {
         for agent in rig.agents.values_mut() {
             agent.states.insert(format!("web.v1-i{number}-d0"), RunState::Pending);
         }
     }
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(5);
-    let doubled: Vec<_> = rig.slots("web").into_iter().filter(|slot| slot.next.is_some()).collect();
-    assert_eq!((doubled.len(), used(&rig)), (1, 3));
-    let next = doubled[0].next.clone().expect("a second pod");
-    assert_eq!((doubled[0].version, next.version), (0, 1));
+    rig.advance(5);
+    let surging: Vec<_> = rig.slots("web").into_iter().filter(|slot| slot.next.is_some()).collect();
+    assert_eq!((surging.len(), used(&rig)), (1, 3));
+    let next = surging[0].next.clone().expect("a surge pod");
+    assert_eq!((surging[0].version, next.version), (0, 1));
     let memory: u64 = rig.core.state.nodes.values().map(|host| host.used.memory).sum();
     assert_eq!(memory, 3 * (64 << 20), "three pods are accounted for");
     rig.take_over();
     assert_eq!(used(&rig), 3, "the next leader orders the same");
     let memory: u64 = rig.core.state.nodes.values().map(|host| host.used.memory).sum();
     assert_eq!(memory, 3 * (64 << 20));
-    assert_eq!(rig.group("web").expect("a group").pods.len(), 2, "users see as many as they asked for");
+    assert_eq!(rig.group("web").expect("a group").pods.len(), 2, "users see one pod per instance");
     rig.agents.values_mut().for_each(|agent| agent.states.clear());
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
     assert_eq!((used(&rig), rig.versions("web")), (2, vec![1, 1]));
 }
 
 #[test]
-fn a_beta_goes_two_four_four_and_waits_to_be_confirmed_in_between() {
+fn a_beta_rollout_updates_two_four_and_four_instances_and_waits_for_confirmation() {
     let mut rig = zoned();
     rig.command("c2", patch("web", image("web", "v1")));
     let updated = |rig: &Rig| rig.versions("web").iter().filter(|version| **version == 1).count();
-    rig.pass(5);
-    assert_eq!((updated(&rig), rig.release("web").phase), (2, Phase::WaitingForConfirm));
-    let early = rig.refusal("c3", say("web", confirm(2)));
+    rig.advance(5);
+    assert_eq!((updated(&rig), rig.release("web").phase), (2, RolloutPhase::WaitingForConfirm));
+    let early = rig.refusal("c3", rollout("web", confirm(2)));
     assert_eq!(early, Refusal::OtherGroup { release: 1, asked: 2, current: 1 });
     let other = Verb::Rollout { name: group("web"), release: Some(7), action: confirm(1) };
     assert_eq!(rig.refusal("c4", other), Refusal::ReleaseUnknown { release: Some(7), current: Some(1) });
-    assert_eq!(rig.command("c5", say("web", confirm(1))), "Accepted");
-    assert_eq!(rig.command("c6", say("web", confirm(1))), "Accepted", "saying it twice is saying it once");
-    rig.pass(5);
-    assert_eq!((updated(&rig), rig.release("web").phase), (6, Phase::WaitingForConfirm));
-    rig.command("c7", say("web", confirm(2)));
+    assert_eq!(rig.command("c5", rollout("web", confirm(1))), "Accepted");
+    assert_eq!(rig.command("c6", rollout("web", confirm(1))), "Accepted", "a repetition is accepted");
+    rig.advance(5);
+    assert_eq!((updated(&rig), rig.release("web").phase), (6, RolloutPhase::WaitingForConfirm));
+    rig.command("c7", rollout("web", confirm(2)));
     assert!(rig.completes("web", 10), "{:?}", rig.release("web"));
-    assert_eq!(updated(&rig), 10, "and the last group needs no word");
-    assert_eq!(rig.refusal("c8", say("web", confirm(3))), Refusal::NotWaiting { release: 1, group: 3 });
-    assert_eq!(rig.refusal("c9", say("web", RolloutAction::Abort)), Refusal::ReleaseOver { release: 1 });
-    let steps = ["opened", "started", "is done", "waits", "completed"].map(|word| rig.milestones(word).len());
-    assert_eq!(steps, [1, 3, 3, 2, 1], "{:?}", rig.milestones(""));
+    assert_eq!(updated(&rig), 10, "the last batch needs no confirmation");
+    assert_eq!(rig.refusal("c8", rollout("web", confirm(3))), Refusal::NotWaiting { release: 1, group: 3 });
+    assert_eq!(rig.refusal("c9", rollout("web", RolloutAction::Abort)), Refusal::ReleaseOver { release: 1 });
+    let events = ["opened", "started", "is done", "waits", "completed"].map(|text| rig.rollout_events(text).len());
+    assert_eq!(events, [1, 3, 3, 2, 1], "{:?}", rig.rollout_events(""));
 }
 
 #[test]
-fn every_next_leader_brings_a_beta_to_the_same_end() {
+fn a_beta_rollout_completes_although_the_leader_changes_every_two_seconds() {
     let mut rig = zoned();
     rig.command("c2", patch("web", image("web", "v1")));
     let mut confirmed = 0;
     for round in 0..60 {
         rig.take_over();
-        rig.pass(2);
+        rig.advance(2);
         let release = rig.release("web");
-        if release.phase == Phase::WaitingForConfirm && release.group > confirmed {
-            confirmed = release.group;
-            assert_eq!(rig.command(&format!("ok-{round}"), say("web", confirm(confirmed))), "Accepted");
+        if release.phase == RolloutPhase::WaitingForConfirm && release.batch > confirmed {
+            confirmed = release.batch;
+            assert_eq!(rig.command(&format!("ok-{round}"), rollout("web", confirm(confirmed))), "Accepted");
         }
-        assert!(rig.copies("web").values().all(|copies| *copies <= 1), "a batch has no second pods");
+        assert!(rig.copies("web").values().all(|copies| *copies <= 1), "a batch has no surge pods");
     }
     assert_eq!((rig.versions("web"), confirmed), (vec![1; 10], 2));
-    assert_eq!((rig.release("web").phase, rig.record("web").proven), (Phase::Completed, Some(1)));
+    assert_eq!((rig.release("web").phase, rig.record("web").proven), (RolloutPhase::Completed, Some(1)));
     let units: Vec<String> = rig.slots("web").iter().map(|slot| slot.unit.clone()).collect();
     assert_eq!([units.iter().filter(|unit| *unit == "x").count(), units.len()], [5, 10]);
-    assert_eq!(rig.milestones("opened").len(), 1, "nothing is told twice: {:?}", rig.milestones(""));
+    assert_eq!(rig.rollout_events("opened").len(), 1, "no event is repeated: {:?}", rig.rollout_events(""));
     assert_eq!(rig.core.disagreements(), 0);
 }
 
 #[test]
-fn recreate_takes_everything_down_before_anything_new_comes() {
+fn recreate_removes_all_old_pods_before_it_creates_new_ones() {
     let mut rig = web(3, Strategy { kind: StrategyType::Recreate, ..Strategy::default() });
-    rig.cling("a");
+    rig.keep_pods("a");
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(5);
+    rig.advance(5);
     let slots = rig.slots("web");
     assert!(slots.iter().all(|slot| slot.filling == Filling::Retired), "{slots:?}");
     assert!(rig.agents.values().all(|agent| agent.order.pods.is_empty()));
     let view = rig.group("web").expect("a group");
-    assert_eq!(view.pods.len(), 3, "an instance without a pod is one that is pending");
+    assert_eq!(view.pods.len(), 3, "an instance without a pod is shown as pending");
     assert!(view.pods.iter().all(|pod| pod.node.is_none() && pod.facts.state == RunState::Pending), "{view:?}");
     rig.take_over();
-    rig.pass(2);
+    rig.advance(2);
     assert!(rig.slots("web").iter().all(|slot| slot.filling == Filling::Retired), "the next leader waits as well");
-    rig.agents.get_mut(&node("a")).expect("an agent").clinging.clear();
+    rig.agents.get_mut(&node("a")).expect("an agent").stuck_pods.clear();
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
     assert_eq!(rig.versions("web"), [1; 3]);
 }
 
 #[test]
-fn a_pause_is_the_groups_and_outlives_leaders_and_releases() {
+fn a_pause_survives_takeovers_and_new_specs() {
     let mut rig = web(2, rolling(0, 1));
-    assert_eq!(rig.command("c2", say("web", RolloutAction::Pause)), "Accepted");
+    assert_eq!(rig.command("c2", rollout("web", RolloutAction::Pause)), "Accepted");
     assert!(rig.record("web").spec.paused);
     let before = rig.commits.len();
-    assert_eq!(rig.command("c3", say("web", RolloutAction::Pause)), "Accepted");
+    assert_eq!(rig.command("c3", rollout("web", RolloutAction::Pause)), "Accepted");
     let writes: Vec<&Write> = rig.commits[before..].iter().flat_map(|commit| &commit.writes).collect();
-    assert_eq!(writes.len(), 3, "nothing but the outcome, the cursor and the progress: {writes:?}");
+    assert_eq!(writes.len(), 3, "the outcome, the cursor and the progress: {writes:?}");
     rig.command("c4", patch("web", image("web", "v1")));
     rig.take_over();
-    rig.pass(10);
+    rig.advance(10);
     assert_eq!(rig.versions("web"), [0, 0]);
     assert_eq!(rig.command("c5", replica("web", 3)), "Accepted");
-    rig.pass(5);
-    assert_eq!(rig.slots("web").len(), 3, "scaling works while it is paused");
-    assert_eq!(rig.command("c6", say("web", RolloutAction::Resume)), "Accepted");
+    rig.advance(5);
+    assert_eq!(rig.slots("web").len(), 3, "scaling works while the rollout is paused");
+    assert_eq!(rig.command("c6", rollout("web", RolloutAction::Resume)), "Accepted");
     assert!(!rig.record("web").spec.paused);
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
     assert_eq!(rig.versions("web"), [1; 3]);
 }
 
 #[test]
-fn a_frozen_group_does_not_move_and_an_aborted_release_leaves_its_mix() {
+fn a_frozen_group_is_not_reconciled_and_an_aborted_rollout_keeps_both_revisions() {
     let mut rig = zoned();
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(5);
-    assert_eq!(rig.command("c3", say("web", RolloutAction::Freeze)), "Accepted");
-    rig.command("c4", say("web", confirm(1)));
+    rig.advance(5);
+    assert_eq!(rig.command("c3", rollout("web", RolloutAction::Freeze)), "Accepted");
+    rig.command("c4", rollout("web", confirm(1)));
     rig.command("c5", replica("web", 12));
-    rig.pass(10);
+    rig.advance(10);
     let mixed = |rig: &Rig| rig.versions("web").iter().filter(|version| **version == 1).count();
     assert_eq!((mixed(&rig), rig.slots("web").len()), (2, 10));
     assert_eq!(rig.command("c6", replica("web", 10)), "Accepted");
-    assert_eq!(rig.command("c7", say("web", RolloutAction::Abort)), "Accepted");
-    assert_eq!(rig.command("c8", say("web", RolloutAction::Unfreeze)), "Accepted");
-    rig.pass(10);
-    assert_eq!((mixed(&rig), rig.release("web").phase), (2, Phase::Aborted));
-    assert_eq!(rig.command("c9", say("web", RolloutAction::Abort)), "Accepted", "twice is once");
-    assert_eq!(rig.milestones("aborted").len(), 1);
+    assert_eq!(rig.command("c7", rollout("web", RolloutAction::Abort)), "Accepted");
+    assert_eq!(rig.command("c8", rollout("web", RolloutAction::Unfreeze)), "Accepted");
+    rig.advance(10);
+    assert_eq!((mixed(&rig), rig.release("web").phase), (2, RolloutPhase::Aborted));
+    assert_eq!(rig.command("c9", rollout("web", RolloutAction::Abort)), "Accepted", "a repetition is accepted");
+    assert_eq!(rig.rollout_events("aborted").len(), 1);
 }
 
 #[test]
-fn what_is_said_before_the_first_plan_counts() {
+fn an_abort_before_the_first_reconcile_of_a_rollout_takes_effect() {
     let mut rig = web(2, rolling(0, 1));
     rig.command("c2", Verb::RunEngine { running: false });
     rig.command("c3", patch("web", image("web", "v1")));
-    assert_eq!(rig.command("c4", say("web", RolloutAction::Abort)), "Accepted");
+    assert_eq!(rig.command("c4", rollout("web", RolloutAction::Abort)), "Accepted");
     rig.command("c5", Verb::RunEngine { running: true });
-    rig.pass(10);
-    assert_eq!((rig.versions("web"), rig.release("web").phase), (vec![0, 0], Phase::Aborted));
+    rig.advance(10);
+    assert_eq!((rig.versions("web"), rig.release("web").phase), (vec![0, 0], RolloutPhase::Aborted));
 }
 
 #[test]
-fn a_release_that_crashes_is_held_says_so_and_can_be_undone() {
+fn a_crash_looping_rollout_is_held_and_can_be_undone() {
     let mut rig = web(3, rolling(1, 0));
     let crash = PodFacts { state: RunState::Exit, restarts: 5, ..PodFacts::default() };
     for number in 1..=3 {
@@ -313,47 +313,48 @@ fn a_release_that_crashes_is_held_says_so_and_can_be_undone() {
         }
     }
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(10);
+    rig.advance(10);
     assert!(rig.release("web").failure.is_some(), "{:?}", rig.release("web"));
-    assert_eq!(rig.milestones("is held").len(), 1, "{:?}", rig.milestones(""));
+    assert_eq!(rig.rollout_events("is held").len(), 1, "{:?}", rig.rollout_events(""));
     assert!(rig.record("web").last_error.contains("held"), "{}", rig.record("web").last_error);
-    assert_eq!(rig.command("c3", say("web", undo(None))), "Accepted");
+    assert_eq!(rig.command("c3", rollout("web", undo(None))), "Accepted");
     assert!(rig.completes("web", 60), "{:?} {:?}", rig.release("web"), rig.slots("web"));
-    assert_eq!(rig.versions("web"), [0; 3], "those that still run the content of the revision are left alone");
+    assert_eq!(rig.versions("web"), [0; 3], "instances that still run that spec are not replaced");
     assert_eq!((rig.record("web").spec.version, rig.record("web").last_error.as_str()), (2, ""));
 }
 
 #[test]
-fn a_group_without_a_strategy_has_no_release_to_talk_to() {
+fn rollout_actions_on_a_group_without_a_strategy_are_refused() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
-    rig.pass(2);
-    let told = rig.refusal("c2", say("web", RolloutAction::Pause));
-    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("names no Strategy")), "{told:?}");
-    assert_eq!(rig.refusal("c3", say("api", RolloutAction::Pause)), Refusal::GroupUnknown);
+    rig.advance(2);
+    let refusal = rig.refusal("c2", rollout("web", RolloutAction::Pause));
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("names no Strategy")), "{refusal:?}");
+    assert_eq!(rig.refusal("c3", rollout("api", RolloutAction::Pause)), Refusal::GroupUnknown);
 }
 
 #[test]
-fn what_cannot_be_done_in_place_is_refused_where_only_that_is_allowed() {
+fn a_patch_that_is_not_possible_in_place_is_refused_under_in_place_only() {
     let mut rig = rig(&["a", "b"]);
-    let only = PodGroupSpec { update_policy: UpdatePolicy::InPlaceOnly, ..conducted("web", 2, rolling(0, 1)) };
+    let only = PodGroupSpec { update_policy: UpdatePolicy::InPlaceOnly, ..with_strategy("web", 2, rolling(0, 1)) };
     rig.command("c1", create_spec(only));
     assert!(rig.completes("web", 30));
     let mut other = image("web", "v1");
     other.containers[0].env = vec!["A=1".to_owned()];
-    let told = rig.refusal("c2", patch("web", other));
-    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("Env")), "{told:?}");
+    let refusal = rig.refusal("c2", patch("web", other));
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("Env")), "{refusal:?}");
     assert_eq!(rig.record("web").spec.version, 0);
     assert_eq!(rig.command("c3", patch("web", image("web", "v1"))), "Accepted");
     let places = rig.places("web");
     assert!(rig.completes("web", 60), "{:?}", rig.slots("web"));
-    assert_eq!((rig.versions("web"), rig.places("web")), (vec![1, 1], places), "on the nodes they were on");
+    assert_eq!((rig.versions("web"), rig.places("web")), (vec![1, 1], places), "on the same nodes");
 }
 
 #[test]
-fn a_live_update_keeps_the_pods_name_and_the_accounts_follow_its_version() {
+fn a_live_update_keeps_the_pods_and_updates_their_used_capacity() {
     let mut rig = rig(&["a", "b"]);
-    let spec = PodGroupSpec { update_policy: UpdatePolicy::InPlaceIfPossible, ..conducted("web", 2, rolling(0, 1)) };
+    let spec =
+        PodGroupSpec { update_policy: UpdatePolicy::InPlaceIfPossible, ..with_strategy("web", 2, rolling(0, 1)) };
     rig.command("c1", create_spec(spec));
     assert!(rig.completes("web", 30));
     let mut larger = image("web", "demo");
@@ -361,7 +362,7 @@ fn a_live_update_keeps_the_pods_name_and_the_accounts_follow_its_version() {
     let before: Vec<Vec<String>> = [rig.pods("a"), rig.pods("b")].to_vec();
     assert_eq!(rig.command("c2", patch("web", larger)), "Accepted");
     assert!(rig.completes("web", 60), "{:?} {:?}", rig.slots("web"), rig.release("web"));
-    assert_eq!([rig.pods("a"), rig.pods("b")].to_vec(), before, "the same pods");
+    assert_eq!([rig.pods("a"), rig.pods("b")].to_vec(), before);
     let slots = rig.slots("web");
     assert!(slots.iter().all(|slot| (slot.version, slot.created_from) == (1, Some(0))), "{slots:?}");
     let assignments = rig.agents.values().flat_map(|agent| agent.order.pods.values());
@@ -373,9 +374,9 @@ fn a_live_update_keeps_the_pods_name_and_the_accounts_follow_its_version() {
 }
 
 #[test]
-fn a_release_that_fails_is_taken_back_where_that_is_wanted() {
+fn a_failed_rollout_is_rolled_back_when_the_failure_action_is_rollback() {
     let mut rig = rig(&["a", "b"]);
-    let spec = PodGroupSpec { failure_action: Some(FailureAction::Rollback), ..conducted("web", 3, rolling(1, 0)) };
+    let spec = PodGroupSpec { failure_action: Some(FailureAction::Rollback), ..with_strategy("web", 3, rolling(1, 0)) };
     rig.command("c1", create_spec(spec));
     assert!(rig.completes("web", 30));
     let crash = PodFacts { state: RunState::Exit, restarts: 5, ..PodFacts::default() };
@@ -395,42 +396,46 @@ fn a_release_that_fails_is_taken_back_where_that_is_wanted() {
     assert_eq!(outcomes, expected);
     let last = rig.revisions("web").pop().expect("a revision");
     assert!(last.by.is_empty() && last.cause.contains("revision 1"), "{last:?}");
-    let taken_back = rig.events.iter().filter(|event| event.kind == contract::event::Kind::RolledBack).count();
-    assert_eq!(taken_back, 1);
+    let rollbacks = rig.events.iter().filter(|event| event.kind == contract::event::Kind::RolledBack).count();
+    assert_eq!(rollbacks, 1);
 }
 
 #[test]
-fn a_skipped_group_is_left_as_it_is_and_the_next_one_follows() {
+fn a_skipped_batch_stays_as_it_is_and_the_next_batch_starts() {
     let mut rig = web(4, Strategy { batch_size: Some(Amount::Count(2)), ..batch() });
     let crash = PodFacts { state: RunState::Exit, restarts: 5, ..PodFacts::default() };
     for agent in rig.agents.values_mut() {
         (1..=4).for_each(|number| drop(agent.facts.insert(format!("web.v1-i{number}-d0"), crash.clone())));
     }
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(10);
-    assert_eq!((rig.release("web").group, rig.release("web").failure.is_some()), (1, true));
-    let told = rig.refusal("c3", say("web", RolloutAction::Skip { group: 2 }));
-    assert_eq!(told, Refusal::OtherGroup { release: 1, asked: 2, current: 1 });
-    assert_eq!(rig.command("c4", say("web", RolloutAction::Skip { group: 1 })), "Accepted");
-    rig.pass(10);
+    rig.advance(10);
+    assert_eq!((rig.release("web").batch, rig.release("web").failure.is_some()), (1, true));
+    let refusal = rig.refusal("c3", rollout("web", RolloutAction::Skip { group: 2 }));
+    assert_eq!(refusal, Refusal::OtherGroup { release: 1, asked: 2, current: 1 });
+    assert_eq!(rig.command("c4", rollout("web", RolloutAction::Skip { group: 1 })), "Accepted");
+    rig.advance(10);
     let release = rig.release("web");
-    assert_eq!((release.group, rig.versions("web").iter().sum::<u32>()), (2, 4), "{release:?}");
-    assert_eq!(rig.command("c5", say("web", RolloutAction::Skip { group: 1 })), "Accepted", "twice is once");
-    assert_eq!(rig.milestones("is skipped").len(), 1, "{:?}", rig.milestones(""));
+    assert_eq!((release.batch, rig.versions("web").iter().sum::<u32>()), (2, 4), "{release:?}");
+    assert_eq!(
+        rig.command("c5", rollout("web", RolloutAction::Skip { group: 1 })),
+        "Accepted",
+        "a repetition is accepted"
+    );
+    assert_eq!(rig.rollout_events("is skipped").len(), 1, "{:?}", rig.rollout_events(""));
 }
 
 #[test]
-fn an_aborted_revision_is_one_and_another_spec_ends_the_mix() {
+fn an_aborted_revision_stays_aborted_and_an_undo_updates_all_instances() {
     let mut rig = zoned();
     rig.command("c2", patch("web", image("web", "v1")));
-    rig.pass(5);
-    rig.command("c3", say("web", RolloutAction::Abort));
-    rig.pass(2);
+    rig.advance(5);
+    rig.command("c3", rollout("web", RolloutAction::Abort));
+    rig.advance(2);
     let outcome = |rig: &Rig, at: usize| rig.revisions("web")[at].outcome;
     assert_eq!(outcome(&rig, 1), RevisionOutcome::Aborted);
-    assert_eq!(rig.command("c4", say("web", undo(None))), "Accepted");
+    assert_eq!(rig.command("c4", rollout("web", undo(None))), "Accepted");
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
-    assert_eq!(outcome(&rig, 1), RevisionOutcome::Aborted, "what it became it stays");
+    assert_eq!(outcome(&rig, 1), RevisionOutcome::Aborted, "the undo does not change it");
     let images: BTreeSet<String> = rig
         .agents
         .values()
@@ -441,37 +446,37 @@ fn an_aborted_revision_is_one_and_another_spec_ends_the_mix() {
 }
 
 #[test]
-fn a_version_that_fits_nowhere_is_held_with_every_nodes_reason_and_undone_without_a_trace() {
+fn an_unschedulable_spec_is_held_with_the_reason_of_every_node_and_undone_without_moves() {
     let mut rig = web(3, rolling(1, 0));
     let (places, pods) = (rig.places("web"), [rig.pods("a"), rig.pods("b")]);
     let mut huge = image("web", "v1");
     huge.containers[0].memory_limit = 1 << 50;
     assert_eq!(rig.command("c2", patch("web", huge)), "Accepted");
-    rig.pass(90);
+    rig.advance(90);
     let failure = rig.release("web").failure;
     let failure = failure.unwrap_or_else(|| panic!("{:?} {:?}", rig.release("web"), rig.slots("web")));
     assert_eq!((failure.cause, failure.slots.len()), (planner::rollout::controller::Cause::Unschedulable, 1));
     let view = rig.rollout_view("web").expect("a release");
-    for told in ["held: instance 1 finds no place (no node fits: a: memory", "b: memory", "undo goes back"] {
-        assert!(view.message.contains(told), "{}", view.message);
-        assert!(rig.record("web").last_error.contains(told.trim_start_matches("held: ")), "{:?}", rig.record("web"));
+    for text in ["held: instance 1 finds no place (no node fits: a: memory", "b: memory", "undo goes back"] {
+        assert!(view.message.contains(text), "{}", view.message);
+        assert!(rig.record("web").last_error.contains(text.trim_start_matches("held: ")), "{:?}", rig.record("web"));
     }
-    assert_eq!(rig.milestones("is held: instance 1 finds no place (no node fits: a: memory").len(), 1);
+    assert_eq!(rig.rollout_events("is held: instance 1 finds no place (no node fits: a: memory").len(), 1);
     rig.take_over();
-    rig.pass(5);
-    assert!(rig.rollout_view("web").expect("a release").message.contains("b: memory"), "whoever leads");
-    assert_eq!(rig.command("c3", say("web", undo(None))), "Accepted");
+    rig.advance(5);
+    assert!(rig.rollout_view("web").expect("a release").message.contains("b: memory"), "also after a takeover");
+    assert_eq!(rig.command("c3", rollout("web", undo(None))), "Accepted");
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
-    assert_eq!((rig.places("web"), [rig.pods("a"), rig.pods("b")]), (places, pods), "nobody was touched");
+    assert_eq!((rig.places("web"), [rig.pods("a"), rig.pods("b")]), (places, pods), "no instance was replaced");
 }
 
 #[test]
-fn undo_is_no_remedy_where_there_is_nothing_to_go_back_to() {
+fn undo_is_not_proposed_for_the_first_revision() {
     let mut rig = rig(&["a"]);
-    let mut huge = conducted("web", 2, rolling(1, 0));
+    let mut huge = with_strategy("web", 2, rolling(1, 0));
     huge.pod.containers[0].memory_limit = 1 << 50;
     assert_eq!(rig.command("c1", create_spec(huge)), "Accepted");
-    rig.pass(90);
+    rig.advance(90);
     let view = rig.rollout_view("web").expect("a release");
     assert!(view.message.starts_with("held: instances 1, 2 find no place (instance 1: no node fits: a:"), "{view:?}");
     assert!(view.message.ends_with("resume waits for them again"), "{}", view.message);

@@ -1,6 +1,6 @@
-//! A backup comes back whole or not at all, and what runs meanwhile runs on.
+//! A backup is restored completely or not at all, and containers keep running meanwhile.
 
-use super::foreign_store::{cluster, named, wipe};
+use super::foreign_store::{cluster_view, named_store, wipe};
 use super::*;
 use contract::backup::{self, Entry, FORMAT, Header, Step, Writer};
 use contract::record::SCHEMA_VERSION;
@@ -9,7 +9,7 @@ use contract::store::StoreRecord;
 use crate::core::commit::staging;
 use crate::core::state::load::Stored;
 
-/// What a backup of `stored` is.
+/// The text of a backup of `stored`.
 pub(super) fn backup_of(stored: &Stored) -> String {
     backup_with(stored, SCHEMA_VERSION)
 }
@@ -31,7 +31,7 @@ pub(super) fn finish(restore: &str, parts: u32, replace: bool) -> Verb {
     Verb::Restore { step: Step::Finish { restore: restore.parse().expect("an id"), parts, replace } }
 }
 
-/// Keeps the parts aside; how many there are.
+/// Sends all parts of a backup and returns their number.
 pub(super) fn send(rig: &mut Rig, restore: &str, text: &str) -> u32 {
     let parts = backup::parts(text);
     for (part, text) in (0u32..).zip(&parts) {
@@ -44,13 +44,13 @@ fn store_record(rig: &Rig) -> StoreRecord {
     serde_json::from_slice(&rig.store[keys::STORE]).expect("a record")
 }
 
-/// The next leader, in the first term the store allows.
+/// Starts the next term above the base term of the store.
 pub(super) fn elect_above(rig: &mut Rig) {
     rig.term = rig.term.max(store_record(rig).base);
     rig.elect();
 }
 
-/// Everything of the cluster itself.
+/// The keys that a backup contains, except the store name.
 fn state(stored: &Stored) -> Stored {
     let of_state = stored.iter().filter(|(key, _)| keys::is_backed_up(key) && *key != keys::STORE);
     of_state.map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -61,16 +61,16 @@ fn parts_left(rig: &Rig) -> usize {
 }
 
 #[test]
-fn after_a_wipe_a_restore_brings_every_group_back_and_no_node_does_anything() {
-    let mut rig = named("old", &["a", "b"]);
+fn a_restore_after_a_wipe_brings_back_every_group_and_changes_no_node() {
+    let mut rig = named_store("old", &["a", "b"]);
     rig.command("c1", create("web", 3));
     rig.command("c2", create("db", 2));
-    rig.pass(3);
+    rig.advance(3);
     let (before, text) = (state(&rig.store), backup_of(&rig.store));
     let orders = rig.agents.values().map(|agent| agent.order.pods.clone()).collect::<Vec<_>>();
     wipe(&mut rig, "new");
     let parts = send(&mut rig, "r1", &text);
-    assert_eq!(rig.stepped_down, None, "parts change nothing");
+    assert_eq!(rig.stepped_down, None, "the parts alone change nothing");
     assert_eq!(rig.command("f1", finish("r1", parts, false)), "Accepted");
     assert!(rig.stepped_down.take().is_some() && rig.core.term().is_none());
     rig.elect();
@@ -80,22 +80,22 @@ fn after_a_wipe_a_restore_brings_every_group_back_and_no_node_does_anything() {
     assert_eq!(store.stores, ["new".to_owned(), "old".to_owned()].into());
     assert!(store.base >= rig.term && store.base >= u64::try_from(rig.now).expect("a time"));
     elect_above(&mut rig);
-    rig.pass(5);
+    rig.advance(5);
     assert_eq!(rig.agents.values().map(|agent| agent.order.pods.clone()).collect::<Vec<_>>(), orders);
-    let view = cluster(&mut rig);
+    let view = cluster_view(&mut rig);
     assert_eq!((view.groups, view.running, view.foreign_store), (2, 5, 0));
     assert_eq!(view.restored.as_ref().map(contract::name::CommandId::as_str), Some("r1"));
     assert_eq!((parts_left(&rig), rig.store.contains_key(keys::RESTORE)), (0, false));
     assert_eq!(rig.command("c3", replica("web", 4)), "Accepted");
-    rig.pass(3);
+    rig.advance(3);
     assert_eq!(rig.places("web").len(), 4);
 }
 
 #[test]
-fn while_a_backup_is_put_in_place_nothing_is_planned_ordered_or_obeyed() {
-    let mut rig = named("old", &["a"]);
+fn while_a_backup_is_applied_the_leader_reconciles_nothing_and_runs_no_command() {
+    let mut rig = named_store("old", &["a"]);
     rig.command("c1", create("web", 2));
-    rig.pass(2);
+    rig.advance(2);
     let text = backup_of(&rig.store);
     let parts = send(&mut rig, "r1", &text);
     rig.command("c2", create("later", 1));
@@ -106,25 +106,25 @@ fn while_a_backup_is_put_in_place_nothing_is_planned_ordered_or_obeyed() {
     let effects = rig.input(Input::Elected { term: Term(rig.term + 1), stored });
     assert!(matches!(&effects[..], [Effect::Commit(_)]), "{effects:?}");
     let delivery = rig.delivery("c3", replica("web", 5));
-    assert_eq!(rig.input(Input::Command(delivery)), Vec::new(), "it waits in the stream");
+    assert_eq!(rig.input(Input::Command(delivery)), Vec::new(), "the command waits in the stream");
     let report = rig.agents[&node("a")].whole(&node("a"));
     assert_eq!(without_events(rig.input(Input::Report(ReportMessage::Whole(report)))), Vec::new());
     rig.now += 400_000;
-    assert_eq!(rig.input(Input::Tick), Vec::new(), "nobody is lost meanwhile");
-    assert!(rig.core.wake_at().is_none_or(|at| at > rig.time()), "and nobody is in a hurry");
+    assert_eq!(rig.input(Input::Tick), Vec::new(), "no node is declared lost meanwhile");
+    assert!(rig.core.wake_at().is_none_or(|at| at > rig.time()), "the core does not ask for an immediate tick");
     rig.perform(effects);
     assert_eq!(rig.store[keys::CURSOR], cursor);
     assert!(rig.orders.is_empty() && rig.stepped_down.is_some());
-    assert!(!rig.store.contains_key(&keys::group(&group("later"))), "what came after the backup is undone");
+    assert!(!rig.store.contains_key(&keys::group(&group("later"))), "a group that is newer than the backup is deleted");
     elect_above(&mut rig);
-    // The reader of the next leadership begins at the cursor.
+    // The next leader reads the stream from the cursor again.
     rig.sequence -= 1;
     assert_eq!(rig.command("c3", replica("web", 5)), "Accepted");
 }
 
 #[test]
-fn a_leader_that_dies_while_it_puts_a_backup_in_place_is_followed_by_one_that_ends_it() {
-    let mut rig = named("old", &["a"]);
+fn a_restore_completes_although_every_leader_dies_after_one_transaction() {
+    let mut rig = named_store("old", &["a"]);
     for number in 0..200 {
         rig.command(&format!("c{number}"), create(&format!("web{number}"), 0));
     }
@@ -143,25 +143,24 @@ fn a_leader_that_dies_while_it_puts_a_backup_in_place_is_followed_by_one_that_en
             Effect::Commit(commit) => Some(commit),
             _ => None,
         });
-        // Only its first transaction is stored.
-        rig.store(commit.expect("there is something left to do"));
+        rig.store(commit.expect("a commit"));
         deaths += 1;
-        assert!(deaths < 20, "each of them does something");
+        assert!(deaths < 20, "each leader makes progress");
     }
     assert!(deaths > 2, "{deaths}");
     assert_eq!(state(&rig.store), before);
 }
 
 #[test]
-fn what_is_not_whole_not_ours_or_not_meant_is_refused_and_changes_nothing() {
-    let mut rig = named("old", &["a"]);
+fn an_incomplete_corrupt_newer_or_unintended_restore_is_refused_and_changes_nothing() {
+    let mut rig = named_store("old", &["a"]);
     rig.command("c1", create("web", 1));
     let text = backup_of(&rig.store);
     let parts = send(&mut rig, "r1", &text);
-    let refused = |rig: &mut Rig, id: &str, verb: Verb, why: &str| {
+    let refused = |rig: &mut Rig, id: &str, verb: Verb, reason: &str| {
         let before = state(&rig.store);
         let verdict = rig.command(id, verb);
-        assert!(verdict.starts_with("Refused") && verdict.contains(why), "{verdict}");
+        assert!(verdict.starts_with("Refused") && verdict.contains(reason), "{verdict}");
         assert_eq!((state(&rig.store), rig.stepped_down.take()), (before, None));
     };
     refused(&mut rig, "f1", finish("r1", parts, false), "holds 1 PodGroups");
@@ -177,8 +176,8 @@ fn what_is_not_whole_not_ours_or_not_meant_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn parts_of_a_restore_that_was_cut_off_go_with_the_next_one_or_when_asked() {
-    let mut rig = named("old", &["a"]);
+fn the_parts_of_an_interrupted_restore_are_deleted_by_the_next_one_or_by_an_abort() {
+    let mut rig = named_store("old", &["a"]);
     for part in 0..70 {
         rig.command(&format!("s{part}"), stage("r1", part, "x"));
     }
@@ -191,25 +190,25 @@ fn parts_of_a_restore_that_was_cut_off_go_with_the_next_one_or_when_asked() {
     }
     assert_eq!(rig.command("a1", Verb::Restore { step: Step::Abort }), "Accepted");
     assert_eq!(parts_left(&rig), 0);
-    let told = |event: &Event| event.message.contains("forget the parts");
-    assert!(rig.events.iter().any(told) && !rig.events.iter().any(|event| event.message.contains("keep part")));
+    let is_abort = |event: &Event| event.message.contains("forget the parts");
+    assert!(rig.events.iter().any(is_abort) && !rig.events.iter().any(|event| event.message.contains("keep part")));
 }
 
 #[test]
-fn a_backup_taken_in_the_middle_of_a_large_decision_holds_all_of_it() {
-    let mut rig = named("old", &["a", "b"]);
+fn a_backup_taken_in_the_middle_of_a_large_decision_contains_all_of_it() {
+    let mut rig = named_store("old", &["a", "b"]);
     rig.command("c1", create("web", 3));
-    rig.pass(3);
+    rig.advance(3);
     let cursor = rig.store[keys::CURSOR].clone();
     let without = rig.store.clone();
     rig.command("c2", create("db", 2));
-    rig.pass(3);
+    rig.advance(3);
     let after = state(&rig.store);
     let changed = rig.store.iter().filter(|(key, value)| without.get(*key) != Some(value));
     let changed = changed.filter(|(key, _)| keys::is_backed_up(key) || *key == keys::CURSOR);
     let put = |(key, value): (&String, &Vec<u8>)| Write::Put { key: key.clone(), value: value.clone(), expires: false };
     let transactions = staging::transactions(changed.map(put).collect());
-    // The parts and the record that completes them are stored, and the writes are not.
+    // The parts and the record that completes them are stored; the writes are not.
     let mut middle = without.clone();
     for write in &transactions.concat()[..2] {
         let Write::Put { key, value, .. } = write else { panic!("{write:?}") };
@@ -226,6 +225,6 @@ fn a_backup_taken_in_the_middle_of_a_large_decision_holds_all_of_it() {
     assert_ne!(
         rig.store.get(keys::CURSOR),
         Some(&cursor),
-        "the place in the stream of the old cluster is not taken over"
+        "the restore does not contain the cursor of the old cluster"
     );
 }

@@ -1,10 +1,10 @@
-//! Each spec of a group is a revision: who asked, why, what became of it, and a way back to it.
+//! Each spec of a group is a revision with its sender, cause and outcome, and can be restored by an undo.
 
 use contract::command::{Refusal, RolloutAction};
 use contract::record::{RevisionOutcome, RevisionRecord};
 use contract::rollout_view::RevisionsView;
 
-use super::releases::{conducted, create_spec, rolling, say, undo};
+use super::releases::{create_spec, rolling, rollout, undo, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
 
@@ -26,7 +26,7 @@ impl Rig {
 
 fn web() -> Rig {
     let mut rig = rig(&["a", "b"]);
-    rig.command("c1", create_spec(conducted("web", 2, rolling(1, 0))));
+    rig.command("c1", create_spec(with_strategy("web", 2, rolling(1, 0))));
     assert!(rig.completes("web", 30));
     rig
 }
@@ -36,11 +36,11 @@ fn release(rig: &mut Rig, id: &str, version: &str) {
 }
 
 #[test]
-fn a_revision_says_who_asked_why_and_what_became_of_it() {
+fn a_revision_records_its_sender_its_cause_and_its_outcome() {
     use RevisionOutcome::{Completed, Open, Superseded};
     let mut rig = web();
-    let asked = Verb::PatchSpec { name: group("web"), pod: Box::new(image("web", "v1")), cause: "faster".to_owned() };
-    rig.command("c2", asked);
+    let verb = Verb::PatchSpec { name: group("web"), pod: Box::new(image("web", "v1")), cause: "faster".to_owned() };
+    rig.command("c2", verb);
     let open = rig.revisions("web").pop().expect("a revision");
     assert_eq!((open.number, open.by.as_str(), open.cause.as_str(), open.outcome), (1, "tests", "faster", Open));
     rig.command("c3", patch("web", image("web", "v2")));
@@ -54,60 +54,60 @@ fn a_revision_says_who_asked_why_and_what_became_of_it() {
 }
 
 #[test]
-fn an_undo_is_a_new_revision_with_the_content_of_an_earlier_one() {
+fn an_undo_is_a_new_revision_with_the_spec_of_an_earlier_one() {
     let mut rig = web();
     release(&mut rig, "c2", "v1");
     release(&mut rig, "c3", "v2");
-    assert_eq!(rig.command("c4", say("web", undo(None))), "Accepted");
+    assert_eq!(rig.command("c4", rollout("web", undo(None))), "Accepted");
     assert!(rig.completes("web", 60));
     let last = rig.revisions("web").pop().expect("a revision");
     assert_eq!((last.number, last.copies, last.cause.as_str()), (3, Some(1), "it was better"));
     assert_eq!(last.pod.containers[0].image, "v1");
-    assert_eq!(rig.command("c5", say("web", undo(Some(1)))), "Accepted", "it asks for that already");
+    assert_eq!(rig.command("c5", rollout("web", undo(Some(1)))), "Accepted", "the group has that spec already");
     assert_eq!(rig.record("web").spec.version, 3);
-    assert_eq!(rig.command("c6", say("web", undo(Some(0)))), "Accepted");
+    assert_eq!(rig.command("c6", rollout("web", undo(Some(0)))), "Accepted");
     assert!(rig.completes("web", 60));
     assert_eq!(rig.record("web").spec.pod.containers[0].image, "demo");
-    let told = rig.refusal("c7", say("web", undo(Some(99))));
-    assert_eq!(told, Refusal::RevisionUnknown { revision: Some(99), kept: vec![0, 1, 2, 3, 4] });
+    let refusal = rig.refusal("c7", rollout("web", undo(Some(99))));
+    assert_eq!(refusal, Refusal::RevisionUnknown { revision: Some(99), kept: vec![0, 1, 2, 3, 4] });
 }
 
 #[test]
-fn an_undo_in_the_middle_leaves_alone_who_still_runs_what_it_goes_back_to() {
+fn an_undo_during_a_rollout_keeps_the_instances_that_still_run_that_spec() {
     let mut rig = web();
-    rig.command("c2", say("web", RolloutAction::Pause));
+    rig.command("c2", rollout("web", RolloutAction::Pause));
     rig.command("c3", patch("web", image("web", "v1")));
-    rig.pass(3);
+    rig.advance(3);
     let before = rig.slots("web");
-    assert_eq!(rig.command("c4", say("web", undo(None))), "Accepted");
-    rig.command("c5", say("web", RolloutAction::Resume));
+    assert_eq!(rig.command("c4", rollout("web", undo(None))), "Accepted");
+    rig.command("c5", rollout("web", RolloutAction::Resume));
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
-    assert_eq!(rig.slots("web"), before, "nobody is touched");
+    assert_eq!(rig.slots("web"), before, "no instance was replaced");
     let (spec, equals) = (rig.record("web").spec.version, rig.record("web").equals);
     assert_eq!((spec, equals), (2, BTreeSet::from([0])));
 }
 
 #[test]
-fn a_serial_group_can_be_undone_as_well() {
+fn a_group_without_a_strategy_can_be_undone_as_well() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 2));
-    rig.pass(30);
-    let told = rig.refusal("c2", say("web", undo(None)));
-    assert_eq!(told, Refusal::RevisionUnknown { revision: None, kept: vec![0] });
+    rig.advance(30);
+    let refusal = rig.refusal("c2", rollout("web", undo(None)));
+    assert_eq!(refusal, Refusal::RevisionUnknown { revision: None, kept: vec![0] });
     rig.command("c3", patch("web", image("web", "v1")));
-    rig.pass(200);
+    rig.advance(200);
     assert_eq!(rig.record("web").proven, Some(1));
-    assert_eq!(rig.command("c4", say("web", undo(None))), "Accepted");
-    rig.pass(200);
+    assert_eq!(rig.command("c4", rollout("web", undo(None))), "Accepted");
+    rig.advance(200);
     let record = rig.record("web");
     assert_eq!((record.proven, record.spec.pod.containers[0].image.as_str()), (Some(2), "demo"));
     assert!(rig.outcomes_of("web").iter().all(|(_, outcome)| *outcome == RevisionOutcome::Completed));
 }
 
 #[test]
-fn former_revisions_beyond_the_limit_are_forgotten_and_the_last_completed_never() {
+fn revisions_beyond_the_limit_are_deleted_except_the_last_completed_one() {
     let mut rig = rig(&["a", "b"]);
-    let spec = PodGroupSpec { revision_history_limit: Some(2), ..conducted("web", 1, rolling(1, 0)) };
+    let spec = PodGroupSpec { revision_history_limit: Some(2), ..with_strategy("web", 1, rolling(1, 0)) };
     rig.command("c1", create_spec(spec));
     assert!(rig.completes("web", 30));
     for number in 1..=4 {
@@ -115,19 +115,19 @@ fn former_revisions_beyond_the_limit_are_forgotten_and_the_last_completed_never(
     }
     let kept: Vec<u32> = rig.revisions("web").iter().map(|revision| revision.number).collect();
     assert_eq!(kept, [2, 3, 4]);
-    rig.command("c2", say("web", RolloutAction::Pause));
+    rig.command("c2", rollout("web", RolloutAction::Pause));
     for number in 5..=8 {
         rig.command(&format!("p{number}"), patch("web", image("web", &format!("v{number}"))));
     }
     let kept: Vec<u32> = rig.revisions("web").iter().map(|revision| revision.number).collect();
     assert!(kept.contains(&4) && kept.contains(&8), "{kept:?}");
     rig.take_over();
-    assert_eq!(rig.command("c3", say("web", undo(None))), "Accepted");
+    assert_eq!(rig.command("c3", rollout("web", undo(None))), "Accepted");
     assert_eq!(rig.revisions("web").last().and_then(|revision| revision.copies), Some(4));
 }
 
 #[test]
-fn large_revisions_are_bounded_in_bytes_and_never_lose_the_way_back() {
+fn the_bytes_of_revisions_are_bounded_and_an_undo_stays_possible() {
     let mut rig = web();
     for number in 1..=13 {
         let mut pod = image("web", &format!("v{number}"));
@@ -137,7 +137,7 @@ fn large_revisions_are_bounded_in_bytes_and_never_lose_the_way_back() {
     }
     assert!(rig.bytes_under(&keys::group_spec(&group("web"), "")) < 3 << 20);
     assert_eq!(rig.revisions("web").last().map(|revision| revision.number), Some(13));
-    assert_eq!(rig.command("c9", say("web", undo(None))), "Accepted");
+    assert_eq!(rig.command("c9", rollout("web", undo(None))), "Accepted");
 }
 
 #[test]
@@ -148,19 +148,19 @@ fn a_group_stored_before_there_were_revisions_can_be_undone_after_its_next_spec(
     rig.take_over();
     assert_eq!(rig.revisions_view("web").expect("revisions").revisions.len(), 1);
     release(&mut rig, "c2", "v1");
-    assert_eq!(rig.command("c3", say("web", undo(None))), "Accepted");
+    assert_eq!(rig.command("c3", rollout("web", undo(None))), "Accepted");
     assert!(rig.completes("web", 60));
     assert_eq!(rig.record("web").spec.pod.containers[0].image, "demo");
 }
 
 #[test]
-fn revisions_nobody_can_read_spare_the_group() {
+fn a_group_with_unreadable_revisions_or_rollout_is_spared() {
     for key in [keys::revisions(&group("web")), keys::release(&group("web"))] {
         let mut rig = web();
         rig.store.insert(key, b"{ not a record".to_vec());
         rig.take_over();
-        rig.pass(5);
-        assert_eq!(rig.buried.len(), 1);
+        rig.advance(5);
+        assert_eq!(rig.dead_letters.len(), 1);
         assert!(rig.agents.values().all(|agent| agent.order.spared.contains(&group("web"))));
         assert_eq!(rig.refusal("c2", create("web", 1)), Refusal::GroupExists);
     }

@@ -1,10 +1,10 @@
-//! Whoever asks is told where a release stands, what it waits for and what would help; a standby knows it as well.
+//! Views of rollouts and plans: phase, what the rollout waits for, and the remedy. A standby shows the same.
 
 use contract::command::{Refusal, RolloutAction};
 use contract::rollout::{StrategyType, UpdatePolicy};
 use contract::rollout_view::{InstanceChange, PlanView, RolloutPhase, RolloutStatus, RolloutView};
 
-use super::releases::{beta, conducted, confirm, create_spec, rolling, say};
+use super::releases::{beta, confirm, create_spec, rolling, rollout, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
 use crate::core::io::Mirror;
@@ -19,31 +19,31 @@ impl Rig {
     }
 }
 
-/// Ten instances without units, whose release by groups of four waits after the first.
+/// Ten instances without units, whose Beta rollout waits for confirmation after the first batch.
 fn waiting() -> Rig {
     let mut rig = rig(&["a", "b"]);
-    rig.command("c1", create_spec(conducted("web", 10, beta())));
-    rig.pass(3);
+    rig.command("c1", create_spec(with_strategy("web", 10, beta())));
+    rig.advance(3);
     rig
 }
 
 #[test]
-fn a_release_by_groups_tells_its_groups_done_and_to_come() {
+fn the_view_of_a_beta_rollout_lists_its_done_and_future_batches() {
     let mut rig = waiting();
     let view = rig.rollout_view("web").expect("a release");
     assert_eq!((view.phase, view.status), (RolloutPhase::WaitingForConfirm, RolloutStatus::WaitingForConfirm));
     assert!(view.message.contains("action=confirm&release=0&group=1"), "{}", view.message);
-    let groups: Vec<String> = view
+    let batches: Vec<String> = view
         .groups
         .iter()
-        .map(|group| {
-            format!("{} {} {} {:?}", group.ordinal, group.kind, group.state, group.units.values().collect::<Vec<_>>())
+        .map(|batch| {
+            format!("{} {} {} {:?}", batch.ordinal, batch.kind, batch.state, batch.units.values().collect::<Vec<_>>())
         })
         .collect();
-    assert_eq!(groups, ["1 Beta Done [1]", "2 Batch ToCome [4]", "3 Batch ToCome [4]", "4 Batch ToCome [1]"]);
-    rig.command("c2", say("web", confirm(1)));
-    rig.command("c3", say("web", RolloutAction::Pause));
-    rig.pass(3);
+    assert_eq!(batches, ["1 Beta Done [1]", "2 Batch ToCome [4]", "3 Batch ToCome [4]", "4 Batch ToCome [1]"]);
+    rig.command("c2", rollout("web", confirm(1)));
+    rig.command("c3", rollout("web", RolloutAction::Pause));
+    rig.advance(3);
     let view = rig.rollout_view("web").expect("a release");
     assert_eq!((view.status, view.is_paused), (RolloutStatus::Paused, true));
     let unit = &view.units[0];
@@ -51,9 +51,9 @@ fn a_release_by_groups_tells_its_groups_done_and_to_come() {
 }
 
 #[test]
-fn a_complete_release_says_so_and_a_group_nobody_knows_has_none() {
+fn the_view_of_a_completed_rollout_shows_its_budget_and_an_unknown_group_has_no_view() {
     let mut rig = rig(&["a", "b"]);
-    rig.command("c1", create_spec(conducted("web", 3, rolling(1, 0))));
+    rig.command("c1", create_spec(with_strategy("web", 3, rolling(1, 0))));
     assert!(rig.completes("web", 30));
     let view = rig.rollout_view("web").expect("a release");
     assert_eq!((view.phase, view.status, view.release), (RolloutPhase::Completed, RolloutStatus::Complete, 0));
@@ -63,11 +63,11 @@ fn a_complete_release_says_so_and_a_group_nobody_knows_has_none() {
 }
 
 #[test]
-fn a_complete_release_that_loses_an_instance_is_degraded_until_it_is_back() {
-    for create in [create("web", 3), create_spec(conducted("web", 3, rolling(1, 0)))] {
+fn a_completed_rollout_is_degraded_while_an_instance_is_down() {
+    for create in [create("web", 3), create_spec(with_strategy("web", 3, rolling(1, 0)))] {
         let mut rig = rig(&["a", "b"]);
         rig.command("c1", create);
-        rig.pass(30);
+        rig.advance(30);
         let view = rig.rollout_view("web").expect("a release");
         assert_eq!((view.phase, view.status), (RolloutPhase::Completed, RolloutStatus::Complete));
         let pod = rig.pods("a")[0].clone();
@@ -84,10 +84,10 @@ fn a_complete_release_that_loses_an_instance_is_degraded_until_it_is_back() {
 }
 
 #[test]
-fn a_serial_group_is_told_of_honestly() {
+fn the_view_of_a_group_without_a_strategy_shows_its_upgrade() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 2));
-    rig.pass(30);
+    rig.advance(30);
     let view = rig.rollout_view("web").expect("a release");
     assert_eq!((view.strategy, view.status, view.units.len()), (StrategyType::Serial, RolloutStatus::Complete, 1));
     rig.command("c2", patch("web", image("web", "v1")));
@@ -98,9 +98,9 @@ fn a_serial_group_is_told_of_honestly() {
 }
 
 #[test]
-fn a_standby_tells_the_same_of_a_release() {
+fn a_standby_shows_the_same_view_of_a_rollout() {
     let mut rig = waiting();
-    let mine = rig.rollout_view("web").expect("a release");
+    let expected = rig.rollout_view("web").expect("a release");
     let mut standby = Core::new(Settings::default());
     let now = rig.time();
     standby.on(Input::Mirror(Mirror::Reset(rig.store.clone().into_iter().collect())), now);
@@ -111,9 +111,9 @@ fn a_standby_tells_the_same_of_a_release() {
     let effects = standby.on(query.clone(), now);
     let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
     assert!(reply.stale);
-    assert_eq!(reply.answer, Answer::Rollout(Some(Box::new(mine))));
-    // It follows every change of the release.
-    rig.command("c2", say("web", RolloutAction::Freeze));
+    assert_eq!(reply.answer, Answer::Rollout(Some(Box::new(expected))));
+    // The standby follows changes of the rollout.
+    rig.command("c2", rollout("web", RolloutAction::Freeze));
     let key = keys::release(&group("web"));
     standby.on(Input::Mirror(Mirror::Put(key.clone(), rig.store[&key].clone())), now);
     let effects = standby.on(query, now);
@@ -136,23 +136,23 @@ impl Rig {
 #[test]
 fn a_plan_leaves_the_core_before_it_is_computed() {
     let mut rig = rig(&["a"]);
-    let wanted = || Box::new(conducted("web", 2, rolling(0, 1)));
+    let spec = || Box::new(with_strategy("web", 2, rolling(0, 1)));
     let query = |spec| Input::Query { query: Query::Plan { spec, within_millis: None }, reply: "q".to_owned() };
-    let [Effect::Plan { inbox, stale: false, dry_run }] = &rig.input(query(wanted()))[..] else { panic!("no plan") };
+    let [Effect::Plan { inbox, stale: false, dry_run }] = &rig.input(query(spec()))[..] else { panic!("no plan") };
     assert_eq!(inbox, "q");
-    // It is a copy: what happens meanwhile does not change it.
-    rig.command("c1", create_spec(*wanted()));
-    let Some(Answer::Plan(Ok(view))) = dry_run.answer(&|| false) else { panic!("it is waited for") };
+    // The dry run has a copy of the state, which later commands do not change.
+    rig.command("c1", create_spec(*spec()));
+    let Some(Answer::Plan(Ok(view))) = dry_run.answer(&|| false) else { panic!("no plan") };
     assert!(view.is_new && view.completes && view.changes.len() == 2, "{view:?}");
-    assert_eq!(dry_run.answer(&|| true), None, "a plan that is not waited for any longer is not computed");
+    assert_eq!(dry_run.answer(&|| true), None, "a plan whose deadline has passed is not computed");
 }
 
 #[test]
-fn a_plan_waits_for_the_decisions_it_shows_to_be_stored() {
+fn a_plan_waits_for_the_commit_of_the_decisions_it_shows() {
     let mut rig = rig(&["a"]);
-    let delivery = rig.delivery("c1", create_spec(conducted("web", 1, rolling(0, 1))));
+    let delivery = rig.delivery("c1", create_spec(with_strategy("web", 1, rolling(0, 1))));
     let [Effect::Commit(commit)] = &rig.input(Input::Command(delivery))[..] else { panic!("not one commit") };
-    let spec = Box::new(conducted("web", 2, rolling(0, 1)));
+    let spec = Box::new(with_strategy("web", 2, rolling(0, 1)));
     let query = Input::Query { query: Query::Plan { spec, within_millis: None }, reply: "q".to_owned() };
     assert_eq!(rig.input(query), []);
     let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored });
@@ -162,38 +162,38 @@ fn a_plan_waits_for_the_decisions_it_shows_to_be_stored() {
 #[test]
 fn a_plan_is_refused_as_the_command_would_be() {
     let mut rig = rig(&["a"]);
-    assert!(matches!(rig.plan(conducted("web", 2, rolling(0, 0))), Err(Refusal::Malformed { .. })));
+    assert!(matches!(rig.plan(with_strategy("web", 2, rolling(0, 0))), Err(Refusal::Malformed { .. })));
     rig.command("c1", create("web", 1));
     let locked = Refusal::Locked { operation: contract::command::Operation::Deploying };
     assert_eq!(rig.plan(spec("web", 2)), Err(locked));
     rig.command("c2", remove("web"));
-    rig.command("c3", create_spec(conducted("api", 1, rolling(0, 1))));
-    let mut other = PodGroupSpec { update_policy: UpdatePolicy::InPlaceOnly, ..conducted("api", 1, rolling(0, 1)) };
+    rig.command("c3", create_spec(with_strategy("api", 1, rolling(0, 1))));
+    let mut other = PodGroupSpec { update_policy: UpdatePolicy::InPlaceOnly, ..with_strategy("api", 1, rolling(0, 1)) };
     other.pod.containers[0].env = vec!["A=1".to_owned()];
     assert!(matches!(rig.plan(other), Err(Refusal::Unfit { reason }) if reason.contains("Env")));
-    let mut large = conducted("api", 1, rolling(0, 1));
+    let mut large = with_strategy("api", 1, rolling(0, 1));
     large.pod.containers[0].memory_limit = 1 << 40;
-    let plan = rig.plan(large).expect("a release that would be held");
+    let plan = rig.plan(large).expect("a plan of a rollout that would be held");
     assert!(plan.unplaced.iter().any(|it| it.nodes.len() == 1), "{plan:?}");
     rig.command("c4", create("serial", 1));
-    rig.pass(5);
+    rig.advance(5);
     let mut large = spec("serial", 1);
     large.pod.containers[0].memory_limit = 1 << 40;
-    assert!(matches!(rig.plan(large), Err(Refusal::Unfit { .. })), "a serial upgrade is not begun");
+    assert!(matches!(rig.plan(large), Err(Refusal::Unfit { .. })), "an upgrade without a strategy would not start");
 }
 
 #[test]
-fn a_plan_tells_the_fate_of_each_instance_and_changes_nothing() {
+fn a_plan_shows_the_change_of_each_instance_and_changes_nothing() {
     let mut rig = rig(&["a", "b"]);
-    let plan = rig.plan(conducted("web", 3, rolling(1, 0))).expect("a plan");
+    let plan = rig.plan(with_strategy("web", 3, rolling(1, 0))).expect("a plan");
     assert_eq!((plan.is_new, plan.completes, plan.release), (true, true, 0));
     assert_eq!(plan.changes, BTreeMap::from([1, 2, 3].map(|number| (number, InstanceChange::Created))));
-    rig.command("c1", create_spec(conducted("web", 3, rolling(1, 0))));
+    rig.command("c1", create_spec(with_strategy("web", 3, rolling(1, 0))));
     assert!(rig.completes("web", 30));
     let store = rig.store.clone();
-    let plan = rig.plan(conducted("web", 3, rolling(1, 0))).expect("a plan");
+    let plan = rig.plan(with_strategy("web", 3, rolling(1, 0))).expect("a plan");
     assert_eq!((plan.is_new, plan.steps.len(), plan.release), (false, 0, 0), "nothing would change");
-    let mut next = conducted("web", 2, rolling(1, 0));
+    let mut next = with_strategy("web", 2, rolling(1, 0));
     next.pod.containers[0].image = "v1".to_owned();
     let plan = rig.plan(next.clone()).expect("a plan");
     assert_eq!((plan.release, plan.completes, plan.peak_extra_pods), (1, true, 0), "{plan:?}");
@@ -203,15 +203,15 @@ fn a_plan_tells_the_fate_of_each_instance_and_changes_nothing() {
     next.update_policy = UpdatePolicy::InPlaceIfPossible;
     next.pod.containers[0].memory_limit = 128 << 20;
     let plan = rig.plan(next).expect("a plan");
-    assert_eq!(plan.changes.values().filter(|fate| **fate == InstanceChange::InPlace).count(), 2, "{plan:?}");
+    assert_eq!(plan.changes.values().filter(|change| **change == InstanceChange::InPlace).count(), 2, "{plan:?}");
     let keys: BTreeMap<_, _> = rig.store.iter().filter(|(key, _)| !key.contains("/history/")).collect();
     assert_eq!(keys, store.iter().filter(|(key, _)| !key.contains("/history/")).collect());
 }
 
 #[test]
-fn a_plan_of_a_group_that_fits_nowhere_says_why_of_every_node() {
+fn the_plan_of_an_unschedulable_group_contains_the_reason_of_every_node() {
     let mut rig = rig(&["a", "b"]);
-    let mut large = conducted("web", 2, rolling(1, 0));
+    let mut large = with_strategy("web", 2, rolling(1, 0));
     large.pod.containers[0].memory_limit = 1 << 40;
     let plan = rig.plan(large).expect("a plan");
     assert_eq!(plan.unplaced.len(), 2, "{plan:?}");

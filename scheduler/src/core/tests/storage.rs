@@ -1,4 +1,4 @@
-//! What is written to etcd: how much, how large, and that a large decision is stored whole or not at all.
+//! Writes to etcd: their number and size, and that a large decision is stored completely or not at all.
 
 use contract::layout::{self, INSTANCES_A_PAGE, LONGEST_REASON, SpecRef};
 use contract::progress::Progress;
@@ -10,7 +10,7 @@ use super::upgrades::{image, patch};
 use super::*;
 
 impl Rig {
-    /// Bytes of keys and values that were written since the rig was cleared.
+    /// Bytes of keys and values written since [`Rig::clear`].
     fn bytes_written(&self) -> usize {
         self.commits.iter().flat_map(|commit| &commit.writes).map(weight).sum()
     }
@@ -36,49 +36,49 @@ fn labelled(label: &str) -> PodSpec {
 fn a_label_change_of_a_small_group_writes_at_most_2_kb() {
     let mut rig = rig(&["a", "b", "c"]);
     rig.command("c0", create("web", 3));
-    rig.pass(60);
-    // The tenth change costs as much as any later one: as many revisions are kept then as ever will be.
+    rig.advance(60);
+    // From the tenth change on the number of stored revisions does not grow.
     for number in 0..12 {
         rig.clear();
         assert_eq!(rig.command(&format!("p{number}"), patch("web", labelled(&format!("m{number}")))), "Accepted");
         let (command, first) = (rig.bytes_written(), rig.commits[0].writes.iter().map(weight).sum::<usize>());
-        rig.pass(200);
+        rig.advance(200);
         assert_eq!(rig.record("web").operation, None);
         let rollout = rig.bytes_written();
-        println!("change {number}: first commit {first} B, at once {command} B, with its whole rollout {rollout} B");
+        println!("change {number}: first commit {first} B, command {command} B, with the rollout {rollout} B");
         assert!(command <= 2048, "{command} bytes");
-        // Every commit also counts itself, and an instance is replaced in two: its image first, then the pod.
+        // Every commit writes the progress, and an instance is replaced by two commits: fetch the image, then the pod.
         assert!(rollout <= 3584, "{rollout} bytes with the rollout of three instances");
     }
 }
 
 #[test]
-fn a_spec_is_stored_once_and_goes_with_the_last_record_that_refers_to_it() {
+fn a_spec_is_stored_once_and_deleted_with_the_last_record_that_refers_to_it() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c0", create("web", 2));
-    rig.pass(60);
+    rig.advance(60);
     for number in 0..14 {
-        // Every second change goes back to the same content.
+        // Every second change returns to the same spec.
         let label = if number % 2 == 0 { "even".to_owned() } else { number.to_string() };
         assert_eq!(rig.command(&format!("p{number}"), patch("web", labelled(&label))), "Accepted");
-        rig.pass(150);
+        rig.advance(150);
         let record = rig.record("web");
         let revisions = rig.revisions("web");
         let specs = record.former.values().chain([&record.spec.pod]).chain(revisions.iter().map(|it| &it.pod));
-        let wanted: BTreeSet<String> =
+        let expected: BTreeSet<String> =
             specs.map(|pod| keys::group_spec(&group("web"), &SpecRef::to(pod).digest)).collect();
         let stored: BTreeSet<String> =
             layout::under(&keys::group_spec(&group("web"), ""), &rig.store).map(|(key, _)| key.clone()).collect();
-        assert_eq!(stored, wanted, "after change {number}");
+        assert_eq!(stored, expected, "after change {number}");
     }
     rig.command("r", remove("web"));
-    rig.pass(60);
+    rig.advance(60);
     let left: Vec<&String> = rig.store.keys().filter(|key| key.contains("/web")).collect();
     assert_eq!(left, Vec::<&String>::new());
 }
 
 #[test]
-fn a_write_that_changes_nothing_is_left_out() {
+fn a_page_that_did_not_change_is_not_written() {
     let mut store = BTreeMap::new();
     let mut outbox = Outbox::over(&store, Vec::new(), Term(1), Progress::default());
     let slots = vec![Slot { version: 3, ..Slot::default() }; 120];
@@ -91,7 +91,7 @@ fn a_write_that_changes_nothing_is_left_out() {
     assert_eq!(layout::read_slots(&group("web"), &store).expect("slots"), other[..70]);
 }
 
-/// Stores slots; the ends of the keys that were written.
+/// Commits slots and returns the last four characters of each written key.
 fn commit(outbox: &mut Outbox, store: &mut layout::Stored, slots: &[Slot]) -> Vec<String> {
     let mut bundle = Bundle::default();
     bundle.put_slots(&group("web"), slots);
@@ -103,13 +103,12 @@ fn commit(outbox: &mut Outbox, store: &mut layout::Stored, slots: &[Slot]) -> Ve
     .collect()
 }
 
-/// Performs every commit; what each of them wrote.
+/// Performs every commit and returns the writes of each.
 fn drain(outbox: &mut Outbox, store: &mut layout::Stored) -> Vec<Vec<Write>> {
     let mut commits = Vec::new();
     while let (_, Some(commit)) = outbox.start(Term(1)) {
         apply(store, &commit.writes);
         outbox.stored(commit.id);
-        // Every commit also counts itself.
         commits.push(commit.writes.into_iter().filter(|write| key(write) != keys::PROGRESS).collect());
     }
     commits
@@ -124,7 +123,7 @@ fn apply(store: &mut layout::Stored, writes: &[Write]) {
     }
 }
 
-/// A pod with everything that may be stored of one, each as long as it may be.
+/// A slot in which every field has its maximum size.
 fn largest_pod(number: usize) -> Slot {
     let text = |length: usize| format!("{number:0>length$}");
     let name = || Some(text(63).parse().expect("a name"));
@@ -157,7 +156,7 @@ fn largest_pod(number: usize) -> Slot {
 }
 
 fn largest_slots(count: usize) -> Vec<Slot> {
-    // Every text differs, so that nothing is stored once for several.
+    // Every text differs, so that the layout cannot share them.
     let slot = |number| Slot { next: Some(Box::new(largest_pod(number + count))), ..largest_pod(number) };
     (0..count).map(slot).collect()
 }
@@ -205,10 +204,10 @@ fn no_record_and_no_transaction_reaches_the_limits_of_etcd() {
         for writes in drain(&mut outbox, &mut store) {
             let bytes: usize = writes.iter().map(weight).sum();
             assert!(writes.len() < 127 && bytes < 3 << 19, "{} writes of {bytes} bytes", writes.len());
-            assert!(writes.iter().all(|write| weight(write) < 5 << 18), "a part");
+            assert!(writes.iter().all(|write| weight(write) < 5 << 18), "a part is too large");
         }
         assert!(store.values().all(|value| value.len() < 1 << 20));
-        assert!(!store.keys().any(|key| key.contains("/staged/")), "the parts are gone");
+        assert!(!store.keys().any(|key| key.contains("/staged/")), "the parts are deleted");
         let read = layout::read_slots(&group("web"), &store).expect("slots");
         assert_eq!(read.len(), count);
         let is_cut = |text: &String| text.len() <= LONGEST_REASON && text.ends_with('\u{2026}');
@@ -217,67 +216,67 @@ fn no_record_and_no_transaction_reaches_the_limits_of_etcd() {
             read.why.clone_from(&slot.why);
             read.not_moved.clone_from(&slot.not_moved);
         };
-        let whole = |slot: &Slot, mut read: Slot| {
+        let equals = |slot: &Slot, mut read: Slot| {
             with_texts_of(slot, &mut read);
             let (next, read_next) = (slot.next.as_ref().expect("two pods"), read.next.as_mut().expect("two pods"));
             with_texts_of(next, read_next);
             read == *slot
         };
-        assert!(slots.iter().zip(read).all(|(slot, read)| whole(slot, read)), "everything else is as it was");
+        assert!(slots.iter().zip(read).all(|(slot, read)| equals(slot, read)), "everything else is unchanged");
     }
 }
 
 #[test]
-fn a_large_decision_is_stored_whole_or_not_at_all() {
+fn a_large_decision_is_stored_completely_or_not_at_all() {
     let (before, after) = (largest_slots(120), largest_slots(400));
     let mut store = BTreeMap::new();
     let mut outbox = Outbox::over(&store, Vec::new(), Term(1), Progress::default());
     commit(&mut outbox, &mut store, &before);
-    let begin = store.clone();
+    let first = store.clone();
     let mut bundle = Bundle { effects: vec![Effect::AskWhole { node: node("a") }], ..Bundle::default() };
     bundle.put_slots(&group("web"), &after);
     outbox.push(bundle);
     let commits = drain(&mut outbox, &mut store);
     assert!(commits.len() > 4, "{} transactions", commits.len());
     let read = |store: &layout::Stored| layout::read_slots(&group("web"), store).expect("slots");
-    let (old, new) = (read(&begin), read(&store));
+    let (old, new) = (read(&first), read(&store));
     let mut seen = BTreeSet::new();
-    let mut cut = begin;
+    let mut partial = first;
     for writes in &commits {
-        // A leader is cut off here, and another one takes over.
-        let mut loaded = cut.clone();
+        // The leader dies before these writes, and another one takes over.
+        let mut loaded = partial.clone();
         let unfinished = staging::recover(&mut loaded);
         let found = read(&loaded);
         assert!(found == old || found == new, "half of a decision");
         seen.insert(found == new);
-        let mut finished = cut.clone();
+        let mut finished = partial.clone();
         unfinished.iter().for_each(|writes| apply(&mut finished, writes));
-        assert_eq!(read(&finished), found, "etcd comes to hold what the leader loaded");
-        assert!(!finished.keys().any(|key| key.contains("/staged/")), "no part is left");
-        apply(&mut cut, writes);
+        assert_eq!(read(&finished), found, "after the recovery etcd holds the state that the leader loaded");
+        assert!(!finished.keys().any(|key| key.contains("/staged/")), "the parts are deleted");
+        apply(&mut partial, writes);
     }
     assert_eq!(seen, BTreeSet::from([false, true]));
 }
 
 #[test]
-fn what_a_decision_tells_leaves_after_the_last_of_its_transactions() {
+fn the_effects_of_a_decision_leave_after_the_last_of_its_transactions() {
     let mut outbox = Outbox::default();
     let mut bundle = Bundle { effects: vec![Effect::AskWhole { node: node("a") }], ..Bundle::default() };
     bundle.put_slots(&group("web"), &largest_slots(400));
     outbox.push(bundle);
     outbox.push(Bundle { effects: vec![Effect::AskWhole { node: node("b") }], ..Bundle::default() });
-    let mut told = Vec::new();
+    let mut effects = Vec::new();
     while let (released, Some(commit)) = outbox.start(Term(1)) {
         assert!(released.is_empty());
-        let (_, released) = outbox.stored(commit.id).expect("the commit under way");
-        told.push(released.len());
+        let (_, released) = outbox.stored(commit.id).expect("the commit in flight");
+        effects.push(released.len());
     }
-    let last = told.pop();
-    assert!(told.iter().all(|count| *count == 0) && last == Some(1), "{told:?} {last:?}");
+    let last = effects.pop();
+    assert!(effects.iter().all(|count| *count == 0) && last == Some(1), "{effects:?} {last:?}");
 }
 
 #[test]
-fn thousands_of_instances_whose_image_cannot_be_pulled_hold_nothing_up() {
+fn thousands_of_failed_image_pulls_do_not_exceed_the_limits_of_a_transaction() {
     let mut rig = rig(&["a"]);
     rig.agents.get_mut(&node("a")).expect("an agent").memory = 1 << 50;
     rig.agents.get_mut(&node("a")).expect("an agent").cpu_millis = 1 << 50;
@@ -291,7 +290,7 @@ fn thousands_of_instances_whose_image_cannot_be_pulled_hold_nothing_up() {
         agent.facts.insert(pod.to_string(), facts);
     }
     rig.clear();
-    rig.pass(3);
+    rig.advance(3);
     assert_eq!(rig.command("c2", create("other", 1)), "Accepted");
     assert_eq!(rig.command("c3", remove("web")), "Accepted");
     for commit in &rig.commits {
@@ -301,21 +300,21 @@ fn thousands_of_instances_whose_image_cannot_be_pulled_hold_nothing_up() {
 }
 
 #[test]
-fn a_leader_keeps_no_second_copy_of_what_it_stored() {
+fn a_leader_keeps_no_mirror_of_the_state_that_it_stored() {
     let mut rig = rig(&["a"]);
     for number in 0..20 {
         rig.command(&format!("c{number}"), create(&format!("web{number}"), 1));
     }
     rig.command("d1", Verb::RemoveGroup { name: group("web1"), removal: contract::command::Removal::Foreground });
-    rig.pass(10);
+    rig.advance(10);
     assert_eq!(rig.core.mirrored, BTreeMap::new());
 }
 
 #[test]
-fn specs_that_an_older_version_stored_under_other_digests_are_stored_anew_with_the_next_change() {
+fn specs_stored_under_digests_of_an_older_version_are_rewritten_by_the_next_change() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
-    rig.pass(10);
+    rig.advance(10);
     // The digest of the older version.
     let key = rig.store.keys().find(|key| key.starts_with(&keys::group_specs(&group("web")))).cloned().expect("a spec");
     let (digest, older) = (key.rsplit('/').next().expect("a digest"), "0123456789abcdef0123456789abcdef");
@@ -327,10 +326,10 @@ fn specs_that_an_older_version_stored_under_other_digests_are_stored_anew_with_t
         .collect();
     rig.take_over();
     assert_eq!(rig.command("c2", replica("web", 2)), "Accepted");
-    rig.pass(10);
+    rig.advance(10);
     rig.take_over();
-    assert_eq!(rig.group("web").expect("it can be read").pods.len(), 2);
+    assert_eq!(rig.group("web").expect("a group").pods.len(), 2);
     assert_eq!(rig.command("c3", remove("web")), "Accepted");
-    rig.pass(10);
+    rig.advance(10);
     assert!(!rig.store.keys().any(|key| key.contains("content/group/web")), "{:?}", rig.store.keys());
 }

@@ -1,4 +1,4 @@
-//! What a test looks at: what is stored, what runs where, and what the next leader makes of it.
+//! Accessors of the stored records and the running pods, and takeover by another scheduler.
 
 use contract::layout;
 
@@ -6,38 +6,36 @@ use super::*;
 use contract::record::{GroupRecord, Slot};
 
 impl Rig {
-    /// The record of a group as stored.
     pub(super) fn record(&self, name: &str) -> GroupRecord {
         layout::read_group(&group(name), &self.store).expect("a record that can be read").expect("a record")
     }
-    /// The slots of a group as stored.
     pub(super) fn slots(&self, name: &str) -> Vec<Slot> {
         layout::read_slots(&group(name), &self.store).expect("a placement")
     }
-    /// Another scheduler takes over, with everything stored and nothing heard.
+    /// Replaces the leader by a new process, which has the stored state and no reports.
     pub(super) fn take_over(&mut self) {
         self.core = Core::new(Settings::default());
         self.elect();
         self.report_all();
     }
-    /// How often each instance of a group is anywhere at this moment: more than once is a fault.
+    /// How many pods of each instance run on all nodes; more than one is an error.
     pub(super) fn copies(&self, name: &str) -> BTreeMap<u32, usize> {
         let mut copies = BTreeMap::new();
         for agent in self.agents.values() {
-            let pods: BTreeSet<&PodId> = agent.order.pods.keys().chain(&agent.clinging).collect();
+            let pods: BTreeSet<&PodId> = agent.order.pods.keys().chain(&agent.stuck_pods).collect();
             for pod in pods.into_iter().filter(|pod| pod.group == group(name)) {
                 *copies.entry(pod.instance).or_default() += 1;
             }
         }
         copies
     }
-    /// From now on the node cannot get rid of what it runs.
-    pub(super) fn cling(&mut self, name: &str) {
+    /// Makes the pods of a node keep running although orders remove them.
+    pub(super) fn keep_pods(&mut self, name: &str) {
         let agent = self.agents.get_mut(&node(name)).expect("an agent");
-        agent.clinging = agent.order.pods.keys().cloned().collect();
+        agent.stuck_pods = agent.order.pods.keys().cloned().collect();
     }
-    /// The node gets rid of what it must not run.
-    pub(super) fn is_crash_looping(&mut self, name: &str) {
-        self.agents.get_mut(&node(name)).expect("an agent").clinging.clear();
+    /// Lets the node remove the pods that [`Rig::keep_pods`] has kept.
+    pub(super) fn release_pods(&mut self, name: &str) {
+        self.agents.get_mut(&node(name)).expect("an agent").stuck_pods.clear();
     }
 }

@@ -1,10 +1,10 @@
-//! How a group is changed can be changed: field by field, without another version, and not in the middle.
+//! Patches of the strategy: field by field, without a new revision, and not during a rollout.
 
 use contract::command::{Operation, Refusal};
 use contract::rollout::{Amount, StrategyType};
 use serde_json::{Value, json};
 
-use super::releases::{conducted, create_spec, rolling};
+use super::releases::{create_spec, rolling, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
 
@@ -14,25 +14,27 @@ fn strategy(fields: Value) -> Verb {
 }
 fn web() -> Rig {
     let mut rig = rig(&["a", "b"]);
-    rig.command("c1", create_spec(conducted("web", 2, rolling(1, 0))));
+    rig.command("c1", create_spec(with_strategy("web", 2, rolling(1, 0))));
     assert!(rig.completes("web", 30));
     rig
 }
 
 #[test]
-fn fields_are_merged_by_name_in_any_case_and_the_version_stays() {
+fn strategy_fields_are_merged_by_name_in_any_case_without_a_new_revision() {
     let mut rig = web();
-    let told = rig.refusal("c0", strategy(json!({"Strategy": {"type": "Beta", "BatchSize": "50%"}})));
-    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("Strategy.MaxSurge: only")), "{told:?}");
-    let unsaid = json!({"type": "Beta", "BatchSize": "50%", "maxSurge": null, "MaxUnavailable": null});
-    assert_eq!(rig.command("c2", strategy(json!({"minreadyseconds": 5, "Strategy": unsaid}))), "Accepted");
+    let refusal = rig.refusal("c0", strategy(json!({"Strategy": {"type": "Beta", "BatchSize": "50%"}})));
+    let expected = "Strategy.MaxSurge: only";
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains(expected)), "{refusal:?}");
+    let cleared = json!({"type": "Beta", "BatchSize": "50%", "maxSurge": null, "MaxUnavailable": null});
+    assert_eq!(rig.command("c2", strategy(json!({"minreadyseconds": 5, "Strategy": cleared}))), "Accepted");
     let spec = rig.record("web").spec;
-    let told = spec.strategy.clone().expect("a strategy");
-    assert_eq!((told.kind, told.batch_size, told.max_surge), (StrategyType::Beta, Some(Amount::Percent(50)), None));
+    let merged = spec.strategy.clone().expect("a strategy");
+    let found = (merged.kind, merged.batch_size, merged.max_surge);
+    assert_eq!(found, (StrategyType::Beta, Some(Amount::Percent(50)), None));
     assert_eq!((spec.min_ready_seconds, spec.version), (Some(5), 0));
     assert_eq!(rig.command("c2b", strategy(json!({"Strategy": {"BatchSize": 1}}))), "Accepted");
-    let told = rig.record("web").spec.strategy.expect("a strategy");
-    assert_eq!((told.kind, told.batch_size), (StrategyType::Beta, Some(Amount::Count(1))), "the rest of it stays");
+    let merged = rig.record("web").spec.strategy.expect("a strategy");
+    assert_eq!((merged.kind, merged.batch_size), (StrategyType::Beta, Some(Amount::Count(1))));
     assert_eq!(rig.command("c3", strategy(json!({"MinReadySeconds": null}))), "Accepted");
     assert_eq!(rig.record("web").spec.min_ready_seconds, None);
     let before = rig.record("web");
@@ -42,28 +44,28 @@ fn fields_are_merged_by_name_in_any_case_and_the_version_stays() {
 }
 
 #[test]
-fn what_is_no_such_field_or_makes_no_sense_is_refused() {
+fn unknown_fields_and_invalid_values_are_refused() {
     let mut rig = web();
     for field in ["NumInstances", "Pod", "Name", "Stratagem"] {
-        let told = rig.refusal(&format!("c-{field}"), strategy(json!({ field: 1 })));
-        assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains(field)), "{told:?}");
+        let refusal = rig.refusal(&format!("c-{field}"), strategy(json!({ field: 1 })));
+        assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains(field)), "{refusal:?}");
     }
     let both = json!({"Strategy": {"Type": "RollingUpdate", "MaxSurge": 0, "MaxUnavailable": 0}});
-    let told = rig.refusal("c3", strategy(both));
-    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("Strategy.Max")), "{told:?}");
-    let told = rig.refusal("c4", strategy(json!({"MinReadySeconds": "long"})));
-    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("MinReadySeconds")), "{told:?}");
+    let refusal = rig.refusal("c3", strategy(both));
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("Strategy.Max")), "{refusal:?}");
+    let refusal = rig.refusal("c4", strategy(json!({"MinReadySeconds": "long"})));
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("MinReadySeconds")), "{refusal:?}");
 }
 
 #[test]
-fn serial_and_conducted_change_places_only_while_nothing_is_under_way() {
+fn a_strategy_is_added_or_removed_only_while_no_rollout_runs() {
     let mut rig = web();
-    rig.cut.extend([node("a"), node("b")]);
+    rig.unreachable.extend([node("a"), node("b")]);
     rig.command("c2", patch("web", image("web", "v1")));
     let serial = json!({"Strategy": null, "MinReadySeconds": null});
-    let told = rig.refusal("c3", strategy(serial.clone()));
-    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("still being released")), "{told:?}");
-    rig.cut.clear();
+    let refusal = rig.refusal("c3", strategy(serial.clone()));
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("still being released")), "{refusal:?}");
+    rig.unreachable.clear();
     assert!(rig.completes("web", 60));
     assert_eq!(rig.command("c4", strategy(serial)), "Accepted");
     assert!(!rig.store.contains_key(&keys::release(&group("web"))));
@@ -71,7 +73,7 @@ fn serial_and_conducted_change_places_only_while_nothing_is_under_way() {
     assert_eq!(rig.record("web").operation.map(|operation| operation.kind), Some(Operation::Upgrading));
     let again = json!({"Strategy": {"Type": "RollingUpdate"}, "MinReadySeconds": 0});
     assert!(matches!(rig.refusal("c6", strategy(again.clone())), Refusal::Unfit { .. }));
-    rig.pass(300);
+    rig.advance(300);
     assert_eq!(rig.command("c7", strategy(again)), "Accepted");
     assert!(rig.completes("web", 10), "{:?}", rig.release("web"));
     rig.command("c8", patch("web", image("web", "v3")));

@@ -1,41 +1,41 @@
-//! A stateful instance never runs twice, also when it is removed and wanted again while its node is silent.
+//! A stateful instance never runs twice, also when it is removed and created again while its node is lost.
 
 use super::releases::rolling;
 use super::*;
 use contract::command::Removal;
 
-/// A group with data and two instances, with or without a strategy; the node of the second instance is lost.
+/// Two stateful instances, with or without a strategy; the node of the second one is lost.
 fn lost(has_strategy: bool) -> (Rig, NodeName) {
     let mut rig = rig(&["a", "b", "c"]);
     let mut spec = spec("db", 2);
     spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     spec.strategy = has_strategy.then(|| rolling(0, 1));
     rig.command("c1", Verb::CreateGroup { spec: Box::new(spec) });
-    rig.pass(30);
+    rig.advance(30);
     let lost = rig.slots("db")[1].node.clone().expect("a place");
-    rig.cut.insert(lost.clone());
-    rig.pass(320);
+    rig.unreachable.insert(lost.clone());
+    rig.advance(320);
     (rig, lost)
 }
 
 #[test]
-fn scaling_in_and_out_while_its_node_is_silent_starts_no_second_copy() {
+fn scaling_in_and_out_while_a_node_is_lost_starts_no_second_pod_of_its_instance() {
     for has_strategy in [false, true] {
         for fails_over in [false, true] {
             let (mut rig, lost) = lost(has_strategy);
             assert_eq!(rig.command("c2", replica("db", 1)), "Accepted");
-            rig.pass(30);
+            rig.advance(30);
             if fails_over {
                 rig.take_over();
             }
             assert_eq!(rig.command("c3", replica("db", 2)), "Accepted");
-            rig.pass(60);
+            rig.advance(60);
             assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
             let view = rig.group("db").expect("a group");
-            let why = &view.pods[1].facts.last_error;
-            assert!(why.contains(&format!("node {lost}, which it leaves, is lost")), "{why}");
-            rig.cut.clear();
-            rig.pass(60);
+            let error = &view.pods[1].facts.last_error;
+            assert!(error.contains(&format!("node {lost}, which it leaves, is lost")), "{error}");
+            rig.unreachable.clear();
+            rig.advance(60);
             assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
             assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none()), "{:?}", rig.slots("db"));
         }
@@ -43,34 +43,34 @@ fn scaling_in_and_out_while_its_node_is_silent_starts_no_second_copy() {
 }
 
 #[test]
-fn removing_the_silent_node_from_the_cluster_frees_the_number() {
+fn removing_the_lost_node_from_the_cluster_frees_the_instance_number() {
     for has_strategy in [false, true] {
         let (mut rig, lost) = lost(has_strategy);
         rig.command("c2", replica("db", 1));
-        rig.pass(30);
+        rig.advance(30);
         let change = contract::node::NodeChange::Remove { force: true };
         assert_eq!(rig.command("c3", Verb::Node { node: lost.clone(), change }), "Accepted");
-        rig.pass(5);
+        rig.advance(5);
         assert!(!rig.store.contains_key(&keys::node(&lost)), "the node is forgotten");
         rig.command("c4", replica("db", 2));
-        rig.pass(30);
+        rig.advance(30);
         assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none() && slot.node.is_some()));
     }
 }
 
 #[test]
-fn a_removed_group_whose_node_is_silent_keeps_its_name_until_the_node_returns() {
+fn the_name_of_a_removed_group_stays_in_use_until_its_lost_node_returns() {
     for has_strategy in [false, true] {
         for removal in [Removal::Foreground, Removal::Background] {
             for fails_over in [false, true] {
                 let (mut rig, lost) = lost(has_strategy);
                 let removed = Verb::RemoveGroup { name: group("db"), removal };
                 assert_eq!(rig.command("c2", removed), "Accepted");
-                // Far longer than an operation may take.
-                rig.pass(1_000);
+                // Longer than the limit of an operation (600 s).
+                rig.advance(1_000);
                 if fails_over {
                     rig.take_over();
-                    rig.pass(1_000);
+                    rig.advance(1_000);
                 }
                 let mut again = spec("db", 2);
                 again.pod.containers[0].volumes = vec!["/data".to_owned()];
@@ -78,11 +78,11 @@ fn a_removed_group_whose_node_is_silent_keeps_its_name_until_the_node_returns() 
                 let verdict = rig.command("c3", create.clone());
                 assert!(verdict.contains(&format!("may still run on {lost}, which is lost")), "{verdict}");
                 assert!(rig.copies("db").values().all(|copies| *copies <= 1), "{:?}", rig.copies("db"));
-                rig.cut.clear();
-                rig.pass(60);
+                rig.unreachable.clear();
+                rig.advance(60);
                 assert_eq!(rig.copies("db"), BTreeMap::new());
                 assert_eq!(rig.command("c4", create), "Accepted");
-                rig.pass(30);
+                rig.advance(30);
                 assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
             }
         }
@@ -90,13 +90,13 @@ fn a_removed_group_whose_node_is_silent_keeps_its_name_until_the_node_returns() 
 }
 
 #[test]
-fn removing_the_silent_node_from_the_cluster_frees_the_name_of_a_removed_group() {
+fn removing_the_lost_node_from_the_cluster_frees_the_name_of_a_removed_group() {
     let (mut rig, lost) = lost(false);
     rig.command("c2", Verb::RemoveGroup { name: group("db"), removal: Removal::Foreground });
-    rig.pass(30);
+    rig.advance(30);
     let change = contract::node::NodeChange::Remove { force: true };
     assert_eq!(rig.command("c3", Verb::Node { node: lost.clone(), change }), "Accepted");
-    rig.pass(5);
+    rig.advance(5);
     assert!(!rig.store.contains_key(&keys::node(&lost)), "the node is forgotten");
     assert!(!rig.store.contains_key(&keys::group(&group("db"))), "the group is forgotten");
     assert_eq!(rig.command("c4", create("db", 2)), "Accepted");

@@ -1,6 +1,6 @@
 //! Says what a spec would do, without doing it: every step, the fate of each instance, and what that takes.
 //!
-//! The steps are the conductor's own in a world where everything that is ordered comes up ([`controller::plan_placing`]); they are
+//! The steps are the conductor's own in a world where everything that is ordered comes up ([`controller::dry_run`]); they are
 //! performed on the slots by the very functions that execute, so that places are found, or not, as they will be. A group
 //! without a strategy is rehearsed as its serial upgrade goes: one instance at a time in the order of their numbers.
 
@@ -17,7 +17,7 @@ use contract::time::Timestamp;
 pub use self::budget::{Budget, Stopped};
 use self::stage::{Stage, Step};
 use super::{GroupFacts, Planning};
-use crate::rollout::controller::{self, Facts, Release};
+use crate::rollout::controller::{self, RolloutFacts, RolloutState};
 use crate::rollout::units::Warning;
 
 /// What the group's record would do to the group as it is: the record is the one after the spec is accepted.
@@ -53,20 +53,21 @@ fn rehearse_release(facts: &GroupFacts<'_>, now: Timestamp, mut budget: Budget<'
     let (told, units) = planning.conductor_facts();
     let mut stage = Stage::new(planning, units);
     let mut spent = Ok(());
-    let rehearsal = controller::plan_placing(&told, |step, slots| {
+    let rehearsal = controller::dry_run(&told, |step, slots| {
         // A rollout step looks at every instance a dozen times, and writes a number for every unit.
         spent = budget.spend(8 * (slots.len() + told.units.len()));
         if spent.is_err() {
             return ControlFlow::Break(());
         }
-        let step = Step { group: step.group, kind: step.kind, actions: &step.actions, available: &step.available };
+        let step = Step { group: step.batch, kind: step.kind, actions: &step.actions, available: &step.available };
         stage.perform(&step);
         stage.tell_places(slots);
         ControlFlow::Continue(())
     });
     spent?;
     let report =
-        controller::controller(&Facts { release: Release { is_frozen: true, ..told.release.clone() }, ..told }).report;
+        controller::controller(&RolloutFacts { state: RolloutState { is_frozen: true, ..told.state.clone() }, ..told })
+            .report;
     let serving: Vec<i64> = report.units.iter().map(|unit| unit.available).collect();
     let warnings = report.warnings.iter().map(|warning| warning_text(*warning, &stage.units)).collect();
     Ok(stage.view(&serving, rehearsal.completes, warnings))

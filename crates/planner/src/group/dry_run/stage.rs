@@ -13,8 +13,8 @@ use super::super::inplace::Way;
 use super::super::{Bucket, Planning, number};
 use super::empty_view;
 use crate::placement::Need;
+use crate::rollout::batches::BatchKind;
 use crate::rollout::controller::{self, Action};
-use crate::rollout::groups::Kind;
 
 /// Reasons of nodes in one answer, but for those of one instance: 1,000 instances that find no place on 5,000 nodes would be
 /// five million.
@@ -23,7 +23,7 @@ const MOST_REASONS: usize = 20_000;
 /// What one step does.
 pub(super) struct Step<'a> {
     pub(super) group: u64,
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<BatchKind>,
     pub(super) actions: &'a [Action],
     /// Instances of each unit that serve meanwhile.
     pub(super) available: &'a [i64],
@@ -64,8 +64,8 @@ impl<'a> Stage<'a> {
         self.settle(step.actions);
         let named = |(unit, count): (&String, &i64)| (unit.clone(), *count);
         let kind = step.kind.map_or("", |kind| match kind {
-            Kind::Beta => "Beta",
-            Kind::Batch => "Batch",
+            BatchKind::Beta => "Beta",
+            BatchKind::Batch => "Batch",
         });
         let available: BTreeMap<String, i64> = self.units.iter().zip(&available).map(named).collect();
         self.view.steps.push(PlanStep { group: step.group, kind: kind.to_owned(), actions, available });

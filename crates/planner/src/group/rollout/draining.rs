@@ -15,7 +15,7 @@ use contract::rollout::StrategyType;
 use super::super::inplace::Way;
 use super::super::{Bucket, Planning, number};
 use super::settings::farewell;
-use crate::rollout::controller::{Action, Excuse, Release};
+use crate::rollout::controller::{Action, Excuse, RolloutState};
 
 /// One of the pods of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +53,7 @@ pub(super) fn taken_out(action: Action) -> (u32, &'static [Which]) {
 
 impl Planning<'_> {
     /// Whether an action may be performed now; those it takes are being drained otherwise.
-    pub(super) fn may_perform(&mut self, action: Action, release: &Release) -> bool {
+    pub(super) fn may_perform(&mut self, action: Action, release: &RolloutState) -> bool {
         let (instance, pods) = taken_out(action);
         let Some(index) = usize::try_from(instance).ok().and_then(|it| it.checked_sub(1)) else { return true };
         if matches!(action, Action::Renew(_)) && index < self.plan.slots.len() && self.way(index) == Way::Live {

@@ -17,22 +17,22 @@ use super::settings::{self, Doubling};
 use crate::placement::{Candidate, Need};
 use crate::restart;
 use crate::rollout::availability::is_available;
-use crate::rollout::controller::{self, Facts, Next, Pod, Release, Unit};
+use crate::rollout::controller::{self, RolloutFacts, RolloutPod, RolloutState, SurgePod, UnitFacts};
 use crate::rollout::failure::Signs;
 use crate::rollout::moment::Moment;
-use crate::rollout::recreate::Phase;
+use crate::rollout::recreate::PodPhase;
 
 /// A release that leads nowhere yet: whatever is wanted is another revision.
 const NOWHERE: u32 = u32::MAX;
 
 impl Planning<'_> {
     /// What the conductor is told, and the names of its units.
-    pub(in super::super) fn conductor_facts(&mut self) -> (Facts, Vec<String>) {
+    pub(in super::super) fn conductor_facts(&mut self) -> (RolloutFacts, Vec<String>) {
         let units = self.all_units();
         let spec = &self.record.spec;
         let slots = (0..self.plan.slots.len()).filter_map(|index| self.instance_facts(index, &units)).collect();
-        let release = self.facts.release.cloned().unwrap_or_else(|| Release::toward(NOWHERE));
-        let facts = Facts {
+        let release = self.facts.release.cloned().unwrap_or_else(|| RolloutState::toward(NOWHERE));
+        let facts = RolloutFacts {
             settings: settings::settings(spec, self.doubling(), self.is_first_deployment()),
             replicas: spec.num_instances,
             target: spec.version,
@@ -44,7 +44,7 @@ impl Planning<'_> {
             slots,
             strays: i64::from(self.facts.strays).max(self.removed_and_leaving()),
             is_blind: self.is_blind(),
-            release: Release { is_paused: spec.paused, ..release },
+            state: RolloutState { is_paused: spec.paused, ..release },
             now: Moment::from(self.now),
         };
         self.look_again();
@@ -62,7 +62,7 @@ impl Planning<'_> {
     /// A node has not told this leader yet what it has. Only asked while something is to be replaced: it means looking at
     /// every node.
     fn is_blind(&self) -> bool {
-        let is_done = |release: &Release| release.is_completed(self.record.spec.version);
+        let is_done = |release: &RolloutState| release.is_completed(self.record.spec.version);
         let is_unheard = |host: &Candidate| host.liveness == Liveness::Unknown;
         !self.facts.release.is_some_and(is_done) && self.facts.hosts.values().any(is_unheard)
     }
@@ -75,7 +75,7 @@ impl Planning<'_> {
             Filling::Retired => None,
             Filling::Pod => Some(self.pod_facts(slot, self.seen(index))),
         };
-        let next = slot.next.as_deref().map(|next| Next {
+        let next = slot.next.as_deref().map(|next| SurgePod {
             unit: unit(&next.unit),
             pod: self.pod_facts(next, self.beside.get(index).copied().flatten()),
         });
@@ -91,10 +91,10 @@ impl Planning<'_> {
         })
     }
 
-    fn pod_facts(&self, slot: &Slot, seen: Option<&PodFacts>) -> Pod {
+    fn pod_facts(&self, slot: &Slot, seen: Option<&PodFacts>) -> RolloutPod {
         let bucket = self.bucket_of(slot, seen);
         let is_hook_overdue = slot.draining.as_ref().is_some_and(|draining| self.is_overdue(draining));
-        Pod {
+        RolloutPod {
             revision: slot.version,
             node: slot.node.as_ref().map(ToString::to_string).unwrap_or_default(),
             phase: self.phase(bucket, seen),
@@ -103,7 +103,6 @@ impl Planning<'_> {
             follows: bucket == Bucket::Leaving,
             cost: 0,
             signs: self.signs(slot, seen),
-            sidecar_restarts: 0,
             is_hook_overdue,
             is_gate_overdue: self.gates_limit(slot, seen).is_some_and(|limit| limit <= self.now),
             is_preparing: slot.draining.is_some() || slot.fetching.is_some(),
@@ -112,14 +111,14 @@ impl Planning<'_> {
         }
     }
 
-    fn phase(&self, bucket: Bucket, seen: Option<&PodFacts>) -> Phase {
+    fn phase(&self, bucket: Bucket, seen: Option<&PodFacts>) -> PodPhase {
         match bucket {
-            Bucket::Waiting | Bucket::Leaving | Bucket::Pending | Bucket::Failed | Bucket::Missing => Phase::Pending,
-            Bucket::Running => Phase::Running,
-            Bucket::Ended if seen.is_some_and(|seen| seen.is_crash_looping) => Phase::Failed,
-            Bucket::Ended if seen.is_some_and(|seen| self.stays_down(seen)) => Phase::Succeeded,
-            Bucket::Ended => Phase::Pending,
-            Bucket::Lost | Bucket::Held | Bucket::Unheard => Phase::Unknown,
+            Bucket::Waiting | Bucket::Leaving | Bucket::Pending | Bucket::Failed | Bucket::Missing => PodPhase::Pending,
+            Bucket::Running => PodPhase::Running,
+            Bucket::Ended if seen.is_some_and(|seen| seen.is_crash_looping) => PodPhase::Failed,
+            Bucket::Ended if seen.is_some_and(|seen| self.stays_down(seen)) => PodPhase::Succeeded,
+            Bucket::Ended => PodPhase::Pending,
+            Bucket::Lost | Bucket::Held | Bucket::Unheard => PodPhase::Unknown,
         }
     }
 
@@ -202,11 +201,11 @@ impl Planning<'_> {
     }
 
     /// The units the group declares. Those it does not declare any more are to have none, which needs no saying.
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Vec<UnitFacts> {
         let topology = self.record.spec.topology.as_ref();
         let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).is_some_and(|auto| auto.enable);
         let is_short = auto && self.plan.slots.iter().flat_map(Slot::pods).any(|pod| pod.unplaced_since.happened());
-        let unit = |name: &str| Unit {
+        let unit = |name: &str| UnitFacts {
             name: name.to_owned(),
             wish: topology.and_then(|topology| topology.unit_replicas.get(name).copied()),
             // Asked for only when somebody finds no room: it means looking at every node.

@@ -16,14 +16,14 @@ use contract::state::TargetState;
 use super::super::inplace::Way;
 use super::super::{Bucket, Planning, number};
 use super::draining::taken_out;
-use crate::rollout::controller::{Action, Excuse, Fetch, Release};
+use crate::rollout::controller::{Action, Excuse, Fetch, RolloutState};
 
 /// A node that was asked to fetch says that it does with its next report. Some reports may be lost, and it may be starting.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Planning<'_> {
     /// The instances these actions replace whose nodes do not have the images yet; they are being fetched from now on.
-    pub(super) fn fetching_first(&mut self, actions: &[Action], release: &Release) -> BTreeSet<u32> {
+    pub(super) fn fetching_first(&mut self, actions: &[Action], release: &RolloutState) -> BTreeSet<u32> {
         let replaced: Vec<u32> = actions.iter().filter_map(|action| replaced(*action)).collect();
         let is_skipped = |instance: &u32| release.excused.get(instance) == Some(&Excuse::Skipped);
         let asked = replaced.iter().copied().filter(|instance| !is_skipped(instance));

@@ -26,11 +26,11 @@ use contract::time::Timestamp;
 use self::performing::Performed;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
-use crate::rollout::controller::{self, Decision, Release, Report, RolloutStatus, Verdict};
-use crate::rollout::limits::Limits;
+use crate::rollout::controller::{self, Decision, FailureResponse, RolloutReport, RolloutState, RolloutStatus};
+use crate::rollout::limits::RolloutLimits;
 use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
-use crate::rollout::release::Phase;
+use crate::rollout::transition::RolloutPhase;
 
 /// Whether the pod in a slot, or beside it, is ready, and since when: it runs and is well, every gate is true, it is not
 /// being taken out of service, and it has the spec it is to have.
@@ -40,12 +40,12 @@ pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, seen: Option<&PodFacts>, n
 
 /// What a release within budgets keeps to: instances that stay available and pods there may be. By groups there are none, and
 /// what a group takes is the group.
-pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
+pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> RolloutLimits {
     let spec = &facts.record.spec;
     let mut planning = Planning::new(facts, now);
     planning.plan.slots = facts.slots.to_vec();
-    let style = settings::settings(spec, planning.doubling(), false).style;
-    Limits::of(controller::strategy(style), spec.num_instances)
+    let style = settings::settings(spec, planning.doubling(), false).strategy;
+    RolloutLimits::of(controller::budget_strategy(style), spec.num_instances)
 }
 
 impl Planning<'_> {
@@ -89,7 +89,7 @@ impl Planning<'_> {
         let doubling = self.doubling();
         let (facts, units) = self.conductor_facts();
         let mut decision = controller::controller(&facts);
-        self.explain(&mut decision.release);
+        self.explain(&mut decision.state);
         self.plan.report = Some(decision.report.clone());
         if !may_act {
             return self.report_what_is(&decision);
@@ -97,10 +97,10 @@ impl Planning<'_> {
         if let Some(at) = decision.wake_at {
             self.wake(timestamp(at));
         }
-        match decision.verdict {
-            Verdict::Rollback(_) => return self.take_release_back(&decision.release),
-            Verdict::Hold(_) => self.say_held(&decision.release),
-            Verdict::Fine | Verdict::Continue(_) => self.say_not_held(),
+        match decision.response {
+            FailureResponse::Rollback(_) => return self.take_release_back(&decision.state),
+            FailureResponse::Hold(_) => self.say_held(&decision.state),
+            FailureResponse::Fine | FailureResponse::Continue(_) => self.say_not_held(),
         }
         let performed = self.perform(&decision, &units);
         self.forget_undrained_who_stay();
@@ -109,43 +109,44 @@ impl Planning<'_> {
             Performed::Partly | Performed::NotAtAll => self.without_what_waits(decision),
             Performed::Shrinking => return self.stand_by(&decision),
         };
-        let step = |release: &Release| (release.target, release.phase, release.group);
-        let is_moved = self.facts.release.is_none_or(|before| step(before) != step(&decision.release));
+        let step = |release: &RolloutState| (release.target, release.phase, release.batch);
+        let is_moved = self.facts.release.is_none_or(|before| step(before) != step(&decision.state));
         if performed == Performed::Partly || (performed == Performed::NotAtAll && is_moved) {
             // How far it is now is for the next plan to see.
             self.wake(self.now);
         }
-        self.note_completed(&decision.release);
+        self.note_completed(&decision.state);
         self.forget_former();
         if doubling != self.doubling() {
             // The last one was turned to: budgets are those of the spec again.
             self.wake(self.now);
         }
-        self.plan.release = Some(decision.release).filter(|release| self.facts.release != Some(release));
+        self.plan.release = Some(decision.state).filter(|release| self.facts.release != Some(release));
     }
 
     /// The release does not go on before those have gone that are to go for good. Only a failure is remembered: whoever
     /// answers it must find it.
     fn stand_by(&mut self, decision: &Decision) {
         self.report_what_is(decision);
-        let Release { target, failure, excused, .. } = decision.release.clone();
+        let RolloutState { target, failure, excused, .. } = decision.state.clone();
         let before = self.facts.release.filter(|before| before.target == target);
-        let after = before.map(|before| Release { failure, excused, ..before.clone() });
+        let after = before.map(|before| RolloutState { failure, excused, ..before.clone() });
         self.plan.release = after.filter(|after| before != Some(after));
     }
 
     /// The decision when not all of it could be performed: what was not ordered is no progress, and completes nothing.
     fn without_what_waits(&mut self, mut decision: Decision) -> Decision {
         let before = self.facts.release;
-        let release = &mut decision.release;
-        let is_completed = |before: &Release| before.phase == Phase::Completed && before.target == release.target;
+        let release = &mut decision.state;
+        let is_completed =
+            |before: &RolloutState| before.phase == RolloutPhase::Completed && before.target == release.target;
         let was_complete = before.is_some_and(is_completed);
-        if release.phase == Phase::Completed && !was_complete {
-            release.phase = Phase::Running;
+        if release.phase == RolloutPhase::Completed && !was_complete {
+            release.phase = RolloutPhase::Running;
         }
         release.seen = decision.watched.0;
         // A group that starts has its own deadline, whatever becomes of its first orders.
-        if before.is_some_and(|before| before.group == release.group) {
+        if before.is_some_and(|before| before.batch == release.batch) {
             release.progress.clone_from(&decision.watched.1);
         }
         self.report_what_is(&decision);
@@ -155,13 +156,13 @@ impl Planning<'_> {
     /// Counts without what was decided and not done.
     fn report_what_is(&mut self, decision: &Decision) {
         let (mut facts, _) = self.conductor_facts();
-        facts.release = Release { is_frozen: true, ..decision.release.clone() };
-        let Report { waits_for, units, .. } = controller::controller(&facts).report;
+        facts.state = RolloutState { is_frozen: true, ..decision.state.clone() };
+        let RolloutReport { waits_for, units, .. } = controller::controller(&facts).report;
         let progress = decision.watched.1.as_ref();
         let is_late = progress.is_some_and(|it| it.reason == Reason::ProgressDeadlineExceeded);
         let status = match decision.report.status {
             RolloutStatus::Progressing | RolloutStatus::Complete if is_late => RolloutStatus::Stuck,
-            RolloutStatus::Complete if decision.release.is_open() => RolloutStatus::Progressing,
+            RolloutStatus::Complete if decision.state.is_open() => RolloutStatus::Progressing,
             status @ (RolloutStatus::Progressing
             | RolloutStatus::Complete
             | RolloutStatus::Stuck
@@ -171,7 +172,7 @@ impl Planning<'_> {
             | RolloutStatus::Frozen
             | RolloutStatus::Aborted) => status,
         };
-        self.plan.report = Some(Report { status, waits_for, units, ..decision.report.clone() });
+        self.plan.report = Some(RolloutReport { status, waits_for, units, ..decision.report.clone() });
     }
 
     /// A version nobody runs any more is forgotten, by the plan after the one that replaced its last pod.
@@ -192,9 +193,9 @@ impl Planning<'_> {
     }
 
     /// What every instance reached is what a rollback goes back to.
-    fn note_completed(&mut self, release: &Release) {
+    fn note_completed(&mut self, release: &RolloutState) {
         let version = self.record.spec.version;
-        let is_done = release.phase == Phase::Completed && release.target == version;
+        let is_done = release.phase == RolloutPhase::Completed && release.target == version;
         if is_done && self.record.proven != Some(version) {
             let now = self.now;
             let record = self.record.to_mut();

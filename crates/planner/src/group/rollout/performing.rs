@@ -14,7 +14,7 @@ use super::super::rooms::{Ask, Extra};
 use super::super::{Planning, forget_pod};
 use super::draining::taken_out;
 use crate::placement::Wish;
-use crate::rollout::controller::{Action, Decision, Release};
+use crate::rollout::controller::{Action, Decision, RolloutState};
 
 /// How much of a decision was performed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Planning<'_> {
     pub(super) fn perform(&mut self, decision: &Decision, units: &[String]) -> Performed {
         let removes = |action: &&Action| matches!(action, Action::Remove(_));
         let removed: Vec<Action> = decision.actions.iter().filter(removes).copied().collect();
-        let waiting = self.waiting(&removed, &decision.release);
+        let waiting = self.waiting(&removed, &decision.state);
         if waiting.is_empty() {
             return self.perform_all(decision, units);
         }
@@ -47,7 +47,7 @@ impl Planning<'_> {
     }
 
     fn perform_all(&mut self, decision: &Decision, units: &[String]) -> Performed {
-        let mut waiting = self.waiting(&decision.actions, &decision.release);
+        let mut waiting = self.waiting(&decision.actions, &decision.state);
         self.end_draining(&decision.actions);
         self.end_fetching(&decision.actions);
         // What comes was weighed against what goes: while some of that is still there, it would be too many.
@@ -73,7 +73,7 @@ impl Planning<'_> {
 
     /// The instances these actions are about whose successors cannot be made yet, or that are not drained yet; that is being
     /// done from now on.
-    fn waiting(&mut self, actions: &[Action], release: &Release) -> BTreeSet<u32> {
+    fn waiting(&mut self, actions: &[Action], release: &RolloutState) -> BTreeSet<u32> {
         let fetching = self.fetching_first(actions, release);
         let waits =
             |action: &&Action| fetching.contains(&taken_out(**action).0) || !self.may_perform(**action, release);

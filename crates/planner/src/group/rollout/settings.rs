@@ -5,7 +5,7 @@ use std::time::Duration;
 use contract::rollout::{Amount, Strategy, StrategyType};
 use contract::spec::PodGroupSpec;
 
-use crate::rollout::controller::{AutoReschedule, Grouped, Settings, Style};
+use crate::rollout::controller::{AutoReschedule, BatchStrategy, RolloutSettings, RolloutStrategy};
 use crate::rollout::failure::FAIL_FAST_RESTARTS;
 use crate::rollout::limits::USUAL_BUDGET;
 use crate::rollout::progress;
@@ -28,11 +28,11 @@ pub(super) enum Doubling {
 }
 
 /// The settings of a group.
-pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> Settings {
+pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> RolloutSettings {
     let topology = spec.topology.as_ref();
     let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).filter(|auto| auto.enable);
-    Settings {
-        style: style(spec, doubling, is_first_deployment),
+    RolloutSettings {
+        strategy: style(spec, doubling, is_first_deployment),
         min_ready: spec.min_ready(),
         deadline: progress::deadline(Some(spec.progress_deadline())),
         replacement: spec.pod_replacement,
@@ -47,26 +47,28 @@ pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling, is_first_deploym
     }
 }
 
-fn style(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> Style {
+fn style(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> RolloutStrategy {
     let strategy = spec.strategy.clone().unwrap_or_default();
     match strategy.kind {
         // Not conducted: whoever asks all the same gets what comes closest.
-        StrategyType::Serial => Style::Rolling { surge: Some(Amount::Count(0)), unavailable: Some(Amount::Count(1)) },
-        StrategyType::RollingUpdate => Style::Rolling {
+        StrategyType::Serial => {
+            RolloutStrategy::Rolling { surge: Some(Amount::Count(0)), unavailable: Some(Amount::Count(1)) }
+        }
+        StrategyType::RollingUpdate => RolloutStrategy::Rolling {
             surge: Some(match doubling {
                 Doubling::Allowed => strategy.max_surge.unwrap_or(USUAL_BUDGET),
                 Doubling::InPlace | Doubling::Stateful => Amount::Count(0),
             }),
             unavailable: Some(strategy.max_unavailable.unwrap_or(USUAL_BUDGET)),
         },
-        StrategyType::Recreate => Style::Recreate,
-        StrategyType::Batch => Style::Groups(grouped(spec, &strategy, is_first_deployment)),
-        StrategyType::Beta => Style::Groups(grouped(spec, &strategy, is_first_deployment)),
+        StrategyType::Recreate => RolloutStrategy::Recreate,
+        StrategyType::Batch => RolloutStrategy::Batches(grouped(spec, &strategy, is_first_deployment)),
+        StrategyType::Beta => RolloutStrategy::Batches(grouped(spec, &strategy, is_first_deployment)),
     }
 }
 
-fn grouped(spec: &PodGroupSpec, strategy: &Strategy, is_first_deployment: bool) -> Grouped {
-    Grouped {
+fn grouped(spec: &PodGroupSpec, strategy: &Strategy, is_first_deployment: bool) -> BatchStrategy {
+    BatchStrategy {
         batch_size: strategy.batch_size.unwrap_or(Amount::Count(1)),
         beta: strategy.kind == StrategyType::Beta,
         spread: spec.topology.as_ref().map(|topology| topology.spread).unwrap_or_default(),

@@ -6,11 +6,11 @@ use contract::report::PodFacts;
 use super::super::Planning;
 use super::super::saying::{HELD, is_about_held, is_about_stuck};
 use super::settings::farewell;
-use crate::rollout::controller::{Cause, Failure, Release};
+use crate::rollout::controller::{Cause, Failure, RolloutState};
 
 impl Planning<'_> {
     /// Adds to a failure what is known of it now: later it may not be known any more.
-    pub(super) fn explain(&self, release: &mut Release) {
+    pub(super) fn explain(&self, release: &mut RolloutState) {
         if let Some(failure) = release.failure.as_mut().filter(|failure| failure.why.is_empty()) {
             failure.why = self.known(failure).unwrap_or_default();
         }
@@ -53,16 +53,16 @@ impl Planning<'_> {
     }
 
     /// The failure, and what can be done about it.
-    pub(super) fn say_held(&mut self, release: &Release) {
+    pub(super) fn say_held(&mut self, release: &RolloutState) {
         let Some(failure) = &release.failure else { return };
         let mut remedies = vec!["resume goes on with it"];
-        if failure.group > 0 {
+        if failure.batch > 0 {
             remedies.push("skip leaves it behind");
         }
         if self.record.proven.is_some_and(|proven| proven != self.record.spec.version) {
             remedies.push("undo goes back");
         }
-        let text = format!("{HELD}revision {}: {}; {}", release.target, failure.words(), remedies.join(", "));
+        let text = format!("{HELD}revision {}: {}; {}", release.target, failure.message(), remedies.join(", "));
         if self.record.last_error != text {
             self.record.to_mut().last_error = text;
         }
@@ -76,10 +76,10 @@ impl Planning<'_> {
     }
 
     /// The group goes back to what completed last. The release toward that starts with the next plan.
-    pub(super) fn take_release_back(&mut self, release: &Release) {
+    pub(super) fn take_release_back(&mut self, release: &RolloutState) {
         let (Some(proven), Some(failure)) = (self.way_back(), &release.failure) else { return };
         let instance = failure.slots.first().copied().unwrap_or(1);
-        let why = format!("revision {} was taken back to revision {proven}: {}", release.target, failure.words());
+        let why = format!("revision {} was taken back to revision {proven}: {}", release.target, failure.message());
         self.take_back(proven, why, instance);
         let now = self.now;
         self.wake(now);

@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) is_unstored: bool,
     /// When it was stored; at once when nothing is said.
     pub(super) stored_at: Option<i64>,
-    pub(super) release: Option<Release>,
+    pub(super) release: Option<RolloutState>,
     pub(super) guarding: bool,
     pub(super) constraints: Vec<String>,
     pub(super) hosts: BTreeMap<NodeName, Candidate>,

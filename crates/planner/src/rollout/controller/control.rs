@@ -1,12 +1,12 @@
-//! What people may say to a release, and when it is refused (section 4.4, D-15, D-17, D-18).
+//! What people may say to a release, and when it is refused (section 4.4, R-15, R-17, R-18).
 //!
 //! Only the stored release changes; the next decision acts on it. Saying a thing twice is saying it once, so a caller whose
 //! answer got lost may ask again. Undo is not here: it is a new release toward an earlier revision.
 
-use super::memory::{Excuse, Release};
+use super::state::{Excuse, RolloutState};
 use crate::rollout::moment::Moment;
 use crate::rollout::progress;
-use crate::rollout::release::{self, Phase};
+use crate::rollout::transition::RolloutPhase;
 
 /// What somebody says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Refusal {
     /// The release does not wait to be confirmed.
     NotWaiting,
     /// Another group is the current one.
-    OtherGroup {
+    OtherBatch {
         /// This one.
         current: u64,
     },
@@ -42,13 +42,13 @@ pub enum Refusal {
 }
 
 /// The release after it was said.
-pub fn apply(release: &Release, control: Control, now: Moment) -> Result<Release, Refusal> {
-    let mut after = release.clone();
+pub fn apply(state: &RolloutState, control: Control, now: Moment) -> Result<RolloutState, Refusal> {
+    let mut after = state.clone();
     match control {
         Control::Pause => after.is_paused = true,
         Control::Resume => resume(&mut after, now),
-        Control::Confirm(group) => confirm(&mut after, group)?,
-        Control::Skip(group) => skip(&mut after, group)?,
+        Control::Confirm(batch) => confirm(&mut after, batch)?,
+        Control::Skip(batch) => skip(&mut after, batch)?,
         Control::Abort => abort(&mut after)?,
         Control::Freeze => after.is_frozen = true,
         Control::Unfreeze => after.is_frozen = false,
@@ -56,55 +56,60 @@ pub fn apply(release: &Release, control: Control, now: Moment) -> Result<Release
     Ok(after)
 }
 
-fn resume(release: &mut Release, now: Moment) {
-    if let Some(failure) = &release.failure {
+fn resume(state: &mut RolloutState, now: Moment) {
+    if let Some(failure) = &state.failure {
         if failure.cause.is_overdue() {
-            release.failure = None;
+            state.failure = None;
         } else {
-            release.excuse(Excuse::Retried);
+            state.excuse(Excuse::Retried);
         }
-        release.resumed_at = Some(now);
+        state.resumed_at = Some(now);
         // Otherwise it would be too late again at once.
-        let paused =
-            release.progress.take().map(|it| progress::Condition { reason: progress::Reason::DeploymentPaused, ..it });
-        release.progress = paused.map(|it| progress::resumed(it, now));
+        let paused = state
+            .progress
+            .take()
+            .map(|it| progress::ProgressCondition { reason: progress::Reason::DeploymentPaused, ..it });
+        state.progress = paused.map(|it| progress::resumed(it, now));
     }
-    release.is_paused = false;
+    state.is_paused = false;
 }
 
-fn confirm(release: &mut Release, group: u64) -> Result<(), Refusal> {
-    if release.confirmed == group && group > 0 {
+fn confirm(state: &mut RolloutState, batch: u64) -> Result<(), Refusal> {
+    if state.confirmed == batch && batch > 0 {
         return Ok(());
     }
-    release::judge_confirm(release.phase, release.group, group).map_err(|refusal| match refusal {
-        release::Refusal::NotWaiting => Refusal::NotWaiting,
-        release::Refusal::OtherGroup { waiting } => Refusal::OtherGroup { current: waiting },
-    })?;
-    release.confirmed = group;
+    match state.phase {
+        RolloutPhase::WaitingForConfirm if state.batch == batch => {}
+        RolloutPhase::WaitingForConfirm => return Err(Refusal::OtherBatch { current: state.batch }),
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::Completed | RolloutPhase::Aborted => {
+            return Err(Refusal::NotWaiting);
+        }
+    }
+    state.confirmed = batch;
     Ok(())
 }
 
-fn skip(release: &mut Release, group: u64) -> Result<(), Refusal> {
-    if release.skipped == group && group > 0 {
+fn skip(state: &mut RolloutState, batch: u64) -> Result<(), Refusal> {
+    if state.skipped == batch && batch > 0 {
         return Ok(());
     }
-    if !release.is_open() {
+    if !state.is_open() {
         return Err(Refusal::Over);
     }
-    if release.group != group {
-        return Err(Refusal::OtherGroup { current: release.group });
+    if state.batch != batch {
+        return Err(Refusal::OtherBatch { current: state.batch });
     }
-    release.skipped = group;
-    release.excuse(Excuse::Skipped);
+    state.skipped = batch;
+    state.excuse(Excuse::Skipped);
     Ok(())
 }
 
-fn abort(release: &mut Release) -> Result<(), Refusal> {
-    match release.phase {
-        Phase::Completed => Err(Refusal::Over),
-        Phase::Idle | Phase::Running | Phase::WaitingForConfirm | Phase::Aborted => {
-            release.is_aborted = true;
-            release.failure = None;
+fn abort(state: &mut RolloutState) -> Result<(), Refusal> {
+    match state.phase {
+        RolloutPhase::Completed => Err(Refusal::Over),
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm | RolloutPhase::Aborted => {
+            state.is_aborted = true;
+            state.failure = None;
             Ok(())
         }
     }

@@ -1,9 +1,9 @@
 //! What the conductor answers: what happens to which instance now, and what is said about the release.
 
-use super::memory::{Cause, Release};
-use crate::rollout::groups::Kind;
+use super::state::{Cause, RolloutState};
+use crate::rollout::batches::BatchKind;
 use crate::rollout::moment::Moment;
-use crate::rollout::progress::{Condition, Counts};
+use crate::rollout::progress::{Counts, ProgressCondition};
 use crate::rollout::units::Warning;
 
 /// One change of one instance. Whoever performs them all has what the next decision starts from.
@@ -57,7 +57,7 @@ pub enum Action {
 
 /// What the caller does about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureResponse {
     /// Nothing failed.
     Fine,
     /// Nothing more is touched until somebody says so.
@@ -82,7 +82,7 @@ pub enum RolloutStatus {
     /// A group is done and waits to be confirmed.
     WaitingForConfirm {
         /// Which one.
-        group: u64,
+        batch: u64,
     },
     /// Somebody paused it.
     Paused,
@@ -111,11 +111,11 @@ pub struct UnitCount {
 
 /// What is said about a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct RolloutReport {
     /// Where it stands.
     pub status: RolloutStatus,
     /// What the group under way is.
-    pub kind: Option<Kind>,
+    pub kind: Option<BatchKind>,
     /// Instances at the target revision it waits for.
     pub waits_for: Vec<u32>,
     /// One for each unit.
@@ -130,13 +130,13 @@ pub struct Decision {
     /// In this order.
     pub actions: Vec<Action>,
     /// To be stored with what the actions lead to.
-    pub release: Release,
+    pub state: RolloutState,
     /// What the caller does about a failure.
-    pub verdict: Verdict,
+    pub response: FailureResponse,
     /// Look again then, if nothing happens before.
     pub wake_at: Option<Moment>,
     /// For people.
-    pub report: Report,
+    pub report: RolloutReport,
     /// Counts and progress before any of the actions, for whoever cannot perform all of them: they are the release's then.
-    pub watched: (Counts, Option<Condition>),
+    pub watched: (Counts, Option<ProgressCondition>),
 }

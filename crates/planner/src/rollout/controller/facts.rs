@@ -9,19 +9,19 @@ use std::time::Duration;
 
 pub use contract::rollout::{FailBack, FailureAction};
 
-use super::memory::Release;
+use super::state::RolloutState;
 use crate::rollout::availability::{self, Ready};
+use crate::rollout::batches::Spread;
 use crate::rollout::failure::Signs;
-use crate::rollout::groups::Spread;
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
 use crate::rollout::ranking::{self, Readiness};
-use crate::rollout::recreate::Phase;
+use crate::rollout::recreate::PodPhase;
 
 /// How instances come to another revision. The serial upgrade is not among them: it has its own planner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub enum RolloutStrategy {
     /// Within budgets.
     Rolling {
         /// How many more than wanted there may be.
@@ -32,12 +32,12 @@ pub enum Style {
     /// Everything old goes before anything new comes.
     Recreate,
     /// By groups over units.
-    Groups(Grouped),
+    Batches(BatchStrategy),
 }
 
 /// How a release by groups is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grouped {
+pub struct BatchStrategy {
     /// Pods of a batch.
     pub batch_size: Amount,
     /// The first group is one pod of every unit.
@@ -61,14 +61,14 @@ pub struct AutoReschedule {
 
 /// The settings of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct RolloutSettings {
     /// How instances come to another revision.
-    pub style: Style,
+    pub strategy: RolloutStrategy,
     /// A pod counts after it has been ready for so long.
     pub min_ready: Duration,
     /// How long there may be no progress; none is for ever.
     pub deadline: Option<Duration>,
-    /// When a pod that goes stops counting; none is the default of D-3.
+    /// When a pod that goes stops counting; none is the default of R-3.
     pub replacement: Option<PodReplacement>,
     /// The units keep addresses, which two pods cannot have at once.
     pub keeps_addresses: bool,
@@ -86,7 +86,7 @@ pub struct Settings {
 
 /// A unit, in declaration order. A group without units has one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unit {
+pub struct UnitFacts {
     /// What it is called: a release knows its units again by that, whatever their order.
     pub name: String,
     /// How many it is to have; none shares what is left.
@@ -95,7 +95,7 @@ pub struct Unit {
     pub free_slots: Option<i64>,
 }
 
-/// Whether the node of a pod gets what is to take its place; meanwhile the pod serves and counts (D-26).
+/// Whether the node of a pod gets what is to take its place; meanwhile the pod serves and counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fetch {
     /// Nobody asked.
@@ -109,13 +109,13 @@ pub enum Fetch {
 
 /// A pod that is ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pod {
+pub struct RolloutPod {
     /// What it runs.
     pub revision: u32,
     /// Where it is; empty when nowhere yet.
     pub node: String,
     /// What it is doing.
-    pub phase: Phase,
+    pub phase: PodPhase,
     /// Readiness, gates and lifecycle included.
     pub ready: Ready,
     /// When it was made; none only while it is certain that nothing of it exists, for then nothing has to leave.
@@ -126,11 +126,9 @@ pub struct Pod {
     pub cost: i32,
     /// What is known of its failures.
     pub signs: Signs,
-    /// The most restarts of one of its sidecars.
-    pub sidecar_restarts: i64,
-    /// Nobody said in time that it is drained (D-24).
+    /// Nobody said in time that it is drained.
     pub is_hook_overdue: bool,
-    /// It is well, and one of its gates was not made true in time (D-24).
+    /// It is well, and one of its gates was not made true in time.
     pub is_gate_overdue: bool,
     /// It already prepares for being updated.
     pub is_preparing: bool,
@@ -140,19 +138,18 @@ pub struct Pod {
     pub unschedulable_since: Option<Moment>,
 }
 
-impl Pod {
+impl RolloutPod {
     /// A pod nobody has made yet.
     pub fn ordered(revision: u32) -> Self {
         Self {
             revision,
             node: String::new(),
-            phase: Phase::Pending,
+            phase: PodPhase::Pending,
             ready: Ready { ready: false, since: None },
             created: None,
             follows: false,
             cost: 0,
             signs: Signs::default(),
-            sidecar_restarts: 0,
             is_hook_overdue: false,
             is_gate_overdue: false,
             is_preparing: false,
@@ -164,11 +161,11 @@ impl Pod {
 
 /// A pod beside the main one of its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Next {
+pub struct SurgePod {
     /// Where it belongs; another unit than the slot's when the slot moves.
     pub unit: usize,
     /// The pod.
-    pub pod: Pod,
+    pub pod: RolloutPod,
 }
 
 /// One instance.
@@ -183,18 +180,18 @@ pub struct Slot {
     /// Its data is where it is: it does not go to another unit.
     pub is_bound: bool,
     /// Its pod; none while everything old goes first.
-    pub main: Option<Pod>,
+    pub main: Option<RolloutPod>,
     /// The pod that is to take the main one's place.
-    pub next: Option<Next>,
+    pub next: Option<SurgePod>,
     /// Pods of it that are on their way out.
     pub leaving: i64,
 }
 
 /// Everything one decision is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct RolloutFacts {
     /// How the group wants to be changed.
-    pub settings: Settings,
+    pub settings: RolloutSettings,
     /// Instances wanted.
     pub replicas: i64,
     /// The revision to reach.
@@ -208,7 +205,7 @@ pub struct Facts {
     /// A rollback would change something, so a failure may ask for one (`failure::auto_rollback`).
     pub can_roll_back: bool,
     /// In declaration order, at least one.
-    pub units: Vec<Unit>,
+    pub units: Vec<UnitFacts>,
     /// The instances.
     pub slots: Vec<Slot>,
     /// Pods on their way out whose slot is no more.
@@ -216,30 +213,30 @@ pub struct Facts {
     /// More pods may be on their way out than anybody knows of: a node has not told yet what it has.
     pub is_blind: bool,
     /// What earlier decisions left behind.
-    pub release: Release,
+    pub state: RolloutState,
     /// The time.
     pub now: Moment,
 }
 
-impl Facts {
+impl RolloutFacts {
     /// The revision counts as the one to reach.
     pub fn is_target(&self, revision: u32) -> bool {
         revision == self.target || self.equals.contains(&revision)
     }
 
     /// The pod counts.
-    pub fn is_available(&self, pod: &Pod) -> bool {
+    pub fn is_available(&self, pod: &RolloutPod) -> bool {
         availability::is_available(pod.ready, self.settings.min_ready, self.now)
     }
 
     /// The pod as the ranking rules see it. Its number stands for the uid: of equals, the lower goes first.
-    pub(super) fn ranked(&self, number: u32, pod: &Pod) -> ranking::Pod {
+    pub(super) fn ranked(&self, number: u32, pod: &RolloutPod) -> ranking::RankedPod {
         let readiness = match (pod.ready.ready, self.is_available(pod)) {
             (false, _) => Readiness::NotReady,
             (true, false) => Readiness::Ready,
             (true, true) => Readiness::Available,
         };
-        ranking::Pod {
+        ranking::RankedPod {
             uid: format!("{number:010}"),
             node: pod.node.clone(),
             phase: pod.phase,
@@ -248,7 +245,7 @@ impl Facts {
             created: pod.created,
             cost: pod.cost,
             restarts: pod.signs.restarts,
-            sidecar_restarts: pod.sidecar_restarts,
+            sidecar_restarts: 0,
             is_active: !pod.phase.is_finished(),
         }
     }

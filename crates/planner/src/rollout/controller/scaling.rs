@@ -3,47 +3,46 @@
 //! Scaling must not move a release along: a rolling update keeps the parts of its sets, a unit its ratio. Instances that
 //! come get the lowest free numbers. Creation by groups is not scaling: the groups create.
 
-use super::board::{Board, count, pods};
 use super::decision::Action;
-use super::facts::{Slot, Style};
-use super::memory::Allotment;
-use super::removing;
-use super::replacing::{limits, revisions, strategy};
-use crate::rollout::moment::Moment;
+use super::draft::{Draft, count, pods};
+use super::facts::{RolloutStrategy, Slot};
+use super::rolling::{budget_strategy, limits, revisions};
+use super::scale_down;
+use super::state::Allotment;
 use crate::rollout::numbers::{Amount, sum};
-use crate::rollout::proportional::{self, ScaledSet, Wanted};
-use crate::rollout::release::Phase;
+use crate::rollout::proportional::{self, ScaleTarget, ScaledSet};
 use crate::rollout::split::{self, Split};
+use crate::rollout::transition::RolloutPhase;
 use crate::rollout::units::{self, Allocation};
 
 /// Divides the replicas over units. An instance that moves counts where it goes.
-pub(super) fn allocation(board: &Board<'_>) -> Allocation {
+pub(super) fn allocation(draft: &Draft<'_>) -> Allocation {
     let place = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit);
-    let mut current = vec![0; board.units()];
-    board.slots.iter().for_each(|slot| current[place(slot)] += 1);
-    let unit = |(unit, current): (&super::facts::Unit, i64)| units::Unit { wish: unit.wish, current };
-    let units: Vec<units::Unit> = board.facts.units.iter().zip(current).map(unit).collect();
-    let alone = [units::Unit::default()];
-    units::allocate(board.facts.replicas, if units.is_empty() { &alone } else { &units })
+    let mut current = vec![0; draft.units()];
+    draft.slots.iter().for_each(|slot| current[place(slot)] += 1);
+    let unit = |(unit, current): (&super::facts::UnitFacts, i64)| units::UnitWish { wish: unit.wish, current };
+    let units: Vec<units::UnitWish> = draft.facts.units.iter().zip(current).map(unit).collect();
+    let alone = [units::UnitWish::default()];
+    units::allocate(draft.facts.replicas, if units.is_empty() { &alone } else { &units })
 }
 
-/// Makes the division anew when what it was made for changed. Quota that was moved comes back with that (D-23).
-pub(super) fn allot(board: &mut Board<'_>) {
-    recognise(board);
-    let replicas = board.facts.replicas;
-    let kept = &board.release.allotment;
+/// Makes the division anew when what it was made for changed. Quota that was moved comes back with that.
+pub(super) fn allot(draft: &mut Draft<'_>) {
+    recognise(draft);
+    let replicas = draft.facts.replicas;
+    let kept = &draft.state.allotment;
     if kept.replicas != replicas || kept.targets.is_empty() {
-        let (units, wishes, targets) = (kept.units.clone(), kept.wishes.clone(), allocation(board).sizes);
-        board.release.allotment = Allotment { replicas, units, wishes, targets, ..Allotment::default() };
+        let (units, wishes, targets) = (kept.units.clone(), kept.wishes.clone(), allocation(draft).sizes);
+        draft.state.allotment = Allotment { replicas, units, wishes, targets, ..Allotment::default() };
     }
-    fit(board);
+    fit(draft);
 }
 
 /// Knows units again by their names, in whatever order they are declared now: what is committed follows them.
-fn recognise(board: &mut Board<'_>) {
-    let names: Vec<String> = board.facts.units.iter().map(|unit| unit.name.clone()).collect();
-    let wishes: Vec<Option<Amount>> = board.facts.units.iter().map(|unit| unit.wish).collect();
-    let kept = &board.release.allotment;
+fn recognise(draft: &mut Draft<'_>) {
+    let names: Vec<String> = draft.facts.units.iter().map(|unit| unit.name.clone()).collect();
+    let wishes: Vec<Option<Amount>> = draft.facts.units.iter().map(|unit| unit.wish).collect();
+    let kept = &draft.state.allotment;
     let divided = divided(&wishes);
     let is_same = divided == self::divided(&kept.wishes)
         && kept.units.get(..divided) == names.get(..divided)
@@ -53,11 +52,11 @@ fn recognise(board: &mut Board<'_>) {
             let is_there = kept.units.get(at).is_none_or(|known| known == name);
             if is_there { Some(at) } else { kept.units.iter().position(|known| known == name) }
         };
-        let committed = |at: usize| board.release.committed.get(at).copied();
-        board.release.committed =
+        let committed = |at: usize| draft.state.committed.get(at).copied();
+        draft.state.committed =
             names.iter().enumerate().map(|unit| former(unit).and_then(committed).unwrap_or(0)).collect();
     }
-    let allotment = &mut board.release.allotment;
+    let allotment = &mut draft.state.allotment;
     if !is_same {
         *allotment = Allotment::default();
     }
@@ -71,41 +70,41 @@ fn divided(wishes: &[Option<Amount>]) -> usize {
 }
 
 /// A unit that is no longer declared is to have none; while slots are in it, it still counts.
-pub(super) fn fit(board: &mut Board<'_>) {
-    let units = board.units();
-    board.release.allotment.targets.resize(units, 0);
-    board.release.committed.truncate(units);
+pub(super) fn fit(draft: &mut Draft<'_>) {
+    let units = draft.units();
+    draft.state.allotment.targets.resize(units, 0);
+    draft.state.committed.truncate(units);
 }
 
 /// Brings the number of instances to what is wanted.
-pub(super) fn scale(board: &mut Board<'_>) {
-    let targets = board.release.allotment.targets.clone();
-    if sum(targets.iter().copied()) != board.facts.replicas {
+pub(super) fn scale(draft: &mut Draft<'_>) {
+    let targets = draft.state.allotment.targets.clone();
+    if sum(targets.iter().copied()) != draft.facts.replicas {
         // Every unit is pinned to zero: nothing is to be done.
         return;
     }
-    let lacks = lacks(board);
-    let difference = board.facts.replicas.saturating_sub(count(board.slots.iter()));
+    let lacks = lacks(draft);
+    let difference = draft.facts.replicas.saturating_sub(count(draft.slots.iter()));
     if difference > 0 {
-        grow(board, &shares(difference, &lacks));
+        grow(draft, &shares(difference, &lacks));
     } else if difference < 0 {
         let surplus: Vec<i64> = lacks.iter().map(|lack| -lack).collect();
-        removing::shrink(board, &shares(-difference, &surplus));
+        scale_down::shrink(draft, &shares(-difference, &surplus));
     }
-    if difference != 0 && matches!(board.facts.settings.style, Style::Rolling { .. }) {
-        removing::single(board);
+    if difference != 0 && matches!(draft.facts.settings.strategy, RolloutStrategy::Rolling { .. }) {
+        scale_down::single(draft);
     }
-    board.release.sized = proportional::stored(&limits(board));
+    draft.state.sized = proportional::stored(&limits(draft));
 }
 
-fn lacks(board: &Board<'_>) -> Vec<i64> {
-    let present = board.by_unit(|_| true).into_iter().chain(std::iter::repeat(0));
-    board.release.allotment.targets.iter().zip(present).map(|(target, present)| target - present).collect()
+fn lacks(draft: &Draft<'_>) -> Vec<i64> {
+    let present = draft.by_unit(|_| true).into_iter().chain(std::iter::repeat(0));
+    draft.state.allotment.targets.iter().zip(present).map(|(target, present)| target - present).collect()
 }
 
 /// Instances that are still to be created, by unit.
-pub(super) fn missing(board: &Board<'_>) -> Vec<i64> {
-    shares(board.facts.replicas.saturating_sub(count(board.slots.iter())), &lacks(board))
+pub(super) fn missing(draft: &Draft<'_>) -> Vec<i64> {
+    shares(draft.facts.replicas.saturating_sub(count(draft.slots.iter())), &lacks(draft))
 }
 
 /// Takes `pods`, one after the other, each from the unit that has most left; of equals from the first declared.
@@ -129,52 +128,50 @@ fn shares(pods: i64, most: &[i64]) -> Vec<i64> {
     most.iter().map(&mut part).collect()
 }
 
-fn grow(board: &mut Board<'_>, adds: &[i64]) {
-    match board.facts.settings.style {
-        Style::Rolling { .. } => {
-            let revisions = parts_of_sets(board, sum(adds.iter().copied()));
-            create_all(board, adds, &revisions);
+fn grow(draft: &mut Draft<'_>, adds: &[i64]) {
+    match draft.facts.settings.strategy {
+        RolloutStrategy::Rolling { .. } => {
+            let revisions = parts_of_sets(draft, sum(adds.iter().copied()));
+            create_all(draft, adds, &revisions);
         }
-        Style::Recreate => {
-            let old = revisions(board).pop();
-            let is_empty = board.running().any(|slot| slot.main.is_none());
+        RolloutStrategy::Recreate => {
+            let old = revisions(draft).pop();
+            let is_empty = draft.running().any(|slot| slot.main.is_none());
             match old {
-                None if !is_empty => create_all(board, adds, &[]),
+                None if !is_empty => create_all(draft, adds, &[]),
                 // Nothing will be retired for now, so the new instances are like the others.
-                Some(old) if board.release.is_held() || !board.release.is_open() => {
+                Some(old) if draft.state.is_held() || !draft.state.is_open() => {
                     let all = usize::try_from(sum(adds.iter().copied())).unwrap_or(0);
-                    create_all(board, adds, &vec![old; all]);
+                    create_all(draft, adds, &vec![old; all]);
                 }
                 None | Some(_) => {}
             }
         }
-        Style::Groups(_) if board.facts.proven.is_none() && board.release.is_open() => {}
-        Style::Groups(_) => {
-            (0..adds.len()).filter(|&unit| adds[unit] > 0).for_each(|unit| grow_unit(board, unit, adds[unit]))
+        RolloutStrategy::Batches(_) if draft.facts.proven.is_none() && draft.state.is_open() => {}
+        RolloutStrategy::Batches(_) => {
+            (0..adds.len()).filter(|&unit| adds[unit] > 0).for_each(|unit| grow_unit(draft, unit, adds[unit]))
         }
     }
 }
 
 /// The old revisions that new instances get so that every set keeps its part; what is beyond them is the target's.
-fn parts_of_sets(board: &Board<'_>, most: i64) -> Vec<u32> {
-    let wanted = Wanted { limits: limits(board), seen: count(board.running().flat_map(pods)) };
+fn parts_of_sets(draft: &Draft<'_>, most: i64) -> Vec<u32> {
+    let wanted = ScaleTarget { limits: limits(draft), seen: count(draft.running().flat_map(pods)) };
     let of = |revision: Option<u32>| {
-        let mine = |pod: &&super::facts::Pod| match revision {
+        let mine = |pod: &&super::facts::RolloutPod| match revision {
             Some(revision) => pod.revision == revision,
-            None => !board.is_old(pod),
+            None => !draft.is_old(pod),
         };
         ScaledSet {
-            name: String::new(),
-            created: Moment::from_secs(i64::from(revision.unwrap_or(u32::MAX))),
             is_new: revision.is_none(),
-            spec: count(board.running().flat_map(pods).filter(mine)),
-            available: count(board.running().flat_map(pods).filter(mine).filter(|pod| board.facts.is_available(pod))),
-            stored: board.release.sized,
+            spec: count(draft.running().flat_map(pods).filter(mine)),
+            available: count(draft.running().flat_map(pods).filter(mine).filter(|pod| draft.facts.is_available(pod))),
+            stored: draft.state.sized,
         }
     };
-    let old = revisions(board);
+    let old = revisions(draft);
     let sets: Vec<ScaledSet> = old.iter().copied().map(Some).chain([None]).map(of).collect();
-    let sizes = proportional::scale(strategy(board.facts.settings.style), &wanted, &sets);
+    let sizes = proportional::scale(budget_strategy(draft.facts.settings.strategy), &wanted, &sets);
     let gains = old.iter().zip(&sets).zip(&sizes).flat_map(|((revision, set), size)| {
         std::iter::repeat_n(*revision, usize::try_from(size - set.spec).unwrap_or(0))
     });
@@ -182,46 +179,48 @@ fn parts_of_sets(board: &Board<'_>, most: i64) -> Vec<u32> {
 }
 
 /// New instances, unit by unit; the first get the revisions given, the others that of the target.
-fn create_all(board: &mut Board<'_>, adds: &[i64], revisions: &[u32]) {
+fn create_all(draft: &mut Draft<'_>, adds: &[i64], revisions: &[u32]) {
     let mut revisions = revisions.iter().copied();
     for (unit, add) in adds.iter().enumerate() {
         for _ in 0..*add {
-            let (slot, revision) = (board.free_number(), revisions.next().unwrap_or(board.facts.target));
-            board.perform(Action::Create { slot, unit, revision });
+            let (slot, revision) = (draft.free_number(), revisions.next().unwrap_or(draft.facts.target));
+            draft.perform(Action::Create { slot, unit, revision });
         }
     }
 }
 
-pub(super) fn committed(board: &Board<'_>, unit: usize) -> i64 {
-    let updated = board.updated(unit);
-    match board.release.phase {
-        Phase::Running => board.release.committed.get(unit).map_or(updated, |pods| (*pods).max(updated)),
-        Phase::Idle | Phase::WaitingForConfirm | Phase::Completed | Phase::Aborted => updated,
+pub(super) fn committed(draft: &Draft<'_>, unit: usize) -> i64 {
+    let updated = draft.updated(unit);
+    match draft.state.phase {
+        RolloutPhase::Running => draft.state.committed.get(unit).map_or(updated, |pods| (*pods).max(updated)),
+        RolloutPhase::Idle | RolloutPhase::WaitingForConfirm | RolloutPhase::Completed | RolloutPhase::Aborted => {
+            updated
+        }
     }
 }
 
-pub(super) fn commit(board: &mut Board<'_>, unit: usize, pods: i64) {
-    let units = board.release.committed.len().max(unit + 1);
-    board.release.committed.resize(units, 0);
-    board.release.committed[unit] = pods;
+pub(super) fn commit(draft: &mut Draft<'_>, unit: usize, pods: i64) {
+    let units = draft.state.committed.len().max(unit + 1);
+    draft.state.committed.resize(units, 0);
+    draft.state.committed[unit] = pods;
 }
 
-fn grow_unit(board: &mut Board<'_>, unit: usize, add: i64) {
-    let running = board.count(unit, |slot| !slot.is_stopped);
+fn grow_unit(draft: &mut Draft<'_>, unit: usize, add: i64) {
+    let running = draft.count(unit, |slot| !slot.is_stopped);
     // More may be committed than run: those that were stopped meanwhile.
-    let updated = committed(board, unit).min(running);
+    let updated = committed(draft, unit).min(running);
     let now = Split { updated, old: running - updated };
     let then = split::scaled(now, running.saturating_add(add));
-    let old = board.facts.proven.filter(|proven| !board.facts.is_target(*proven)).or_else(|| revisions(board).pop());
+    let old = draft.facts.proven.filter(|proven| !draft.facts.is_target(*proven)).or_else(|| revisions(draft).pop());
     for _ in now.updated..then.updated {
-        let slot = board.free_number();
-        board.perform(Action::Create { slot, unit, revision: board.facts.target });
+        let slot = draft.free_number();
+        draft.perform(Action::Create { slot, unit, revision: draft.facts.target });
     }
     for _ in now.old..then.old {
-        let (slot, revision) = (board.free_number(), old.unwrap_or(board.facts.target));
-        board.perform(Action::Create { slot, unit, revision });
+        let (slot, revision) = (draft.free_number(), old.unwrap_or(draft.facts.target));
+        draft.perform(Action::Create { slot, unit, revision });
     }
-    commit(board, unit, then.updated);
+    commit(draft, unit, then.updated);
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ fn leave_alone(cluster: &mut Cluster) {
         open_gates(cluster);
         answer(cluster);
         let release = cluster.world.release.clone();
-        let group = release.as_ref().map_or(0, |release| release.group);
+        let group = release.as_ref().map_or(0, |release| release.batch);
         for control in [Control::Unfreeze, Control::Resume, Control::Confirm(group)] {
             let release = cluster.world.release.as_ref();
             let said = release.and_then(|release| apply(release, control, Moment::from(at(cluster.now))).ok());

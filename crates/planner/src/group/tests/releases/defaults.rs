@@ -58,9 +58,9 @@ fn the_first_deployment_asks_for_no_confirmation_and_the_next_rollout_does() {
     cluster.run(60);
     assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Complete, 6));
     cluster.patch(|_| ()).run(60);
-    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     cluster.say(Control::Confirm(1)).run(60);
-    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 2 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 2 });
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_group_may_ask_for_confirmation_of_its_first_deployment() {
     let confirmed = Strategy { need_waiting_for_confirm: true, confirm_first_deployment: true, ..strategy };
     let mut cluster = fresh(6, &["a", "b"], confirmed);
     cluster.run(60);
-    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::WaitingForConfirm { group: 1 }, 2));
+    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::WaitingForConfirm { batch: 1 }, 2));
 }
 
 #[test]
@@ -79,5 +79,5 @@ fn a_second_revision_before_the_first_one_completed_asks_for_confirmation() {
     cluster.run(3);
     assert_eq!(cluster.world.record.proven, None, "the first deployment is not over");
     cluster.patch(|_| ()).run(60);
-    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
 }

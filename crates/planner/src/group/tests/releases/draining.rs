@@ -130,12 +130,12 @@ fn a_gate_made_false_has_its_own_time() {
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("lb".to_owned(), now);
     cluster.told().run(100);
-    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     let now = at(cluster.now);
     cluster.slot(renewed).gates.clear();
     cluster.slot(renewed).gates_closed_at = now;
     cluster.told().run(50);
-    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     cluster.run(15);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::GateOverdue));
 }

@@ -48,7 +48,7 @@ fn batches_follow_one_another_and_each_waits_for_the_one_before() {
     let mut cluster = cluster(5, &["a", "b"], batches(StrategyType::Batch, 2));
     cluster.patch(|_| ()).run(60);
     assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 5), 3, 5));
-    assert_eq!(cluster.world.release.as_ref().map(|release| release.group), Some(3));
+    assert_eq!(cluster.world.release.as_ref().map(|release| release.batch), Some(3));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_beta_is_one_of_every_unit_and_waits_to_be_confirmed() {
     let mut cluster = in_units(4, Strategy { need_waiting_for_confirm: true, ..batches(StrategyType::Beta, 4) });
     assert_eq!(cluster.units(), ["A", "B", "A", "B"]);
     cluster.patch(|_| ()).run(20);
-    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     let updated = |cluster: &Cluster| -> Vec<String> {
         let slots = cluster.world.slots.iter().filter(|slot| slot.version == 1);
         slots.map(|slot| slot.unit.clone()).collect()
@@ -94,7 +94,7 @@ pub(super) fn in_units(instances: i64, strategy: Strategy) -> Cluster {
         let waiting =
             matches!(cluster.last.report.as_ref().map(|it| it.status), Some(RolloutStatus::WaitingForConfirm { .. }));
         if waiting {
-            let group = cluster.world.release.as_ref().expect("a release").group;
+            let group = cluster.world.release.as_ref().expect("a release").batch;
             cluster.say(Control::Confirm(group));
         }
         cluster.tick();

@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
-use super::world::{World, grouped, rolling};
-use crate::rollout::controller::{Cause, Control, FailureAction, Grouped, Pod, RolloutStatus, Style, Verdict};
+use super::cluster::{RolloutCluster, batched, rolling};
+use crate::rollout::controller::{
+    BatchStrategy, Cause, Control, FailureAction, FailureResponse, RolloutPod, RolloutStatus, RolloutStrategy,
+};
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
 
 /// Four instances, two at a time, toward a revision that never gets ready.
-fn broken(action: FailureAction) -> World {
-    let mut world = World::settled(Style::Groups(grouped(2, false)), &[2, 2]);
-    world.facts.settings.failure_action = action;
-    world.facts.settings.deadline = Some(Duration::from_secs(10));
-    world.broken.insert(2);
-    world.release(2);
-    world
+fn broken(action: FailureAction) -> RolloutCluster {
+    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, false)), &[2, 2]);
+    cluster.facts.settings.failure_action = action;
+    cluster.facts.settings.deadline = Some(Duration::from_secs(10));
+    cluster.broken.insert(2);
+    cluster.roll_out(2);
+    cluster
 }
 
-fn crash(world: &mut World) {
-    for slot in &mut world.facts.slots {
+fn crash(cluster: &mut RolloutCluster) {
+    for slot in &mut cluster.facts.slots {
         if let Some(main) = slot.main.as_mut().filter(|main| main.revision == 2) {
             main.signs.restarts = 3;
         }
@@ -27,153 +29,154 @@ fn crash(world: &mut World) {
 
 #[test]
 fn a_crash_loop_is_a_failure_long_before_the_deadline() {
-    let mut world = broken(FailureAction::Hold);
-    world.run(2);
-    crash(&mut world);
-    let decision = world.decide();
+    let mut cluster = broken(FailureAction::Hold);
+    cluster.run(2);
+    crash(&mut cluster);
+    let decision = cluster.decide();
     assert_eq!(
-        (decision.verdict, decision.report.status),
-        (Verdict::Hold(Cause::Crashing), RolloutStatus::Held(Cause::Crashing))
+        (decision.response, decision.report.status),
+        (FailureResponse::Hold(Cause::Crashing), RolloutStatus::Held(Cause::Crashing))
     );
-    assert_eq!(world.run(30).release.group, 1, "nothing more is touched");
+    assert_eq!(cluster.run(30).state.batch, 1, "nothing more is touched");
 }
 
 #[test]
 fn every_plain_failure_is_named() {
-    let named = |how: fn(&mut Pod)| {
-        let mut world = broken(FailureAction::Hold);
-        world.facts.settings.placement_patience = Some(Duration::from_secs(2));
-        world.run(3);
-        world
+    let named = |how: fn(&mut RolloutPod)| {
+        let mut cluster = broken(FailureAction::Hold);
+        cluster.facts.settings.placement_patience = Some(Duration::from_secs(2));
+        cluster.run(3);
+        cluster
             .facts
             .slots
             .iter_mut()
             .filter_map(|slot| slot.main.as_mut())
             .filter(|main| main.revision == 2)
             .for_each(how);
-        world.decide().verdict
+        cluster.decide().response
     };
-    assert_eq!(named(|pod| pod.signs.image_is_hopeless = true), Verdict::Hold(Cause::ImageHopeless));
-    assert_eq!(named(|pod| pod.signs.early_exits = 2), Verdict::Hold(Cause::Crashing));
-    assert_eq!(named(|pod| pod.is_hook_overdue = true), Verdict::Hold(Cause::HookOverdue));
-    assert_eq!(named(|pod| pod.is_gate_overdue = true), Verdict::Hold(Cause::GateOverdue));
-    let unplaced = |pod: &mut Pod| pod.unschedulable_since = Some(Moment::from_secs(1_000));
-    assert_eq!(named(unplaced), Verdict::Hold(Cause::Unschedulable));
+    assert_eq!(named(|pod| pod.signs.image_is_hopeless = true), FailureResponse::Hold(Cause::ImageHopeless));
+    assert_eq!(named(|pod| pod.signs.early_exits = 2), FailureResponse::Hold(Cause::Crashing));
+    assert_eq!(named(|pod| pod.is_hook_overdue = true), FailureResponse::Hold(Cause::HookOverdue));
+    assert_eq!(named(|pod| pod.is_gate_overdue = true), FailureResponse::Hold(Cause::GateOverdue));
+    let unplaced = |pod: &mut RolloutPod| pod.unschedulable_since = Some(Moment::from_secs(1_000));
+    assert_eq!(named(unplaced), FailureResponse::Hold(Cause::Unschedulable));
 }
 
 #[test]
 fn a_release_that_may_goes_back_and_a_rollback_never_does() {
-    let mut world = broken(FailureAction::Rollback);
-    world.run(2);
-    crash(&mut world);
-    assert_eq!(world.decide().verdict, Verdict::Rollback(Cause::Crashing));
-    world.facts.is_rollback = true;
-    assert_eq!(world.decide().verdict, Verdict::Hold(Cause::Crashing));
-    world.facts.is_rollback = false;
-    world.facts.can_roll_back = false;
-    assert_eq!(world.decide().verdict, Verdict::Hold(Cause::Crashing));
+    let mut cluster = broken(FailureAction::Rollback);
+    cluster.run(2);
+    crash(&mut cluster);
+    assert_eq!(cluster.decide().response, FailureResponse::Rollback(Cause::Crashing));
+    cluster.facts.is_rollback = true;
+    assert_eq!(cluster.decide().response, FailureResponse::Hold(Cause::Crashing));
+    cluster.facts.is_rollback = false;
+    cluster.facts.can_roll_back = false;
+    assert_eq!(cluster.decide().response, FailureResponse::Hold(Cause::Crashing));
 }
 
 #[test]
 fn a_release_that_goes_on_leaves_the_failed_behind() {
-    let mut world = broken(FailureAction::Continue);
-    world.run(2);
-    crash(&mut world);
-    let decision = world.decide();
-    assert_eq!((decision.verdict, decision.release.group), (Verdict::Continue(Cause::Crashing), 2));
-    world.pass();
-    crash(&mut world);
-    assert_eq!(world.run(4).report.status, RolloutStatus::Complete);
+    let mut cluster = broken(FailureAction::Continue);
+    cluster.run(2);
+    crash(&mut cluster);
+    let decision = cluster.decide();
+    assert_eq!((decision.response, decision.state.batch), (FailureResponse::Continue(Cause::Crashing), 2));
+    cluster.pass();
+    crash(&mut cluster);
+    assert_eq!(cluster.run(4).report.status, RolloutStatus::Complete);
 }
 
 #[test]
 fn without_progress_the_deadline_passes_but_not_in_a_pause() {
-    let mut world = broken(FailureAction::Hold);
-    world.run(5);
-    world.say(Control::Pause);
-    world.run(50);
-    world.say(Control::Resume);
-    assert_eq!(world.run(5).report.status, RolloutStatus::Progressing);
-    assert_eq!(world.run(10).verdict, Verdict::Hold(Cause::DeadlineExceeded));
-    assert_eq!(world.facts.release.failure.as_ref().expect("it failed").slots.len(), 2);
-    world.say(Control::Resume);
-    assert_eq!(world.run(5).verdict, Verdict::Fine, "it gets its time again");
-    world.broken.clear();
-    assert_eq!(world.run(10).report.status, RolloutStatus::Complete);
+    let mut cluster = broken(FailureAction::Hold);
+    cluster.run(5);
+    cluster.say(Control::Pause);
+    cluster.run(50);
+    cluster.say(Control::Resume);
+    assert_eq!(cluster.run(5).report.status, RolloutStatus::Progressing);
+    assert_eq!(cluster.run(10).response, FailureResponse::Hold(Cause::DeadlineExceeded));
+    assert_eq!(cluster.facts.state.failure.as_ref().expect("it failed").slots.len(), 2);
+    cluster.say(Control::Resume);
+    assert_eq!(cluster.run(5).response, FailureResponse::Fine, "it gets its time again");
+    cluster.broken.clear();
+    assert_eq!(cluster.run(10).report.status, RolloutStatus::Complete);
 }
 
 #[test]
 fn what_was_only_slow_is_forgiven_when_it_moves() {
-    let mut world = broken(FailureAction::Hold);
-    assert_eq!(world.run(20).verdict, Verdict::Hold(Cause::DeadlineExceeded));
-    world.broken.clear();
-    assert_eq!(world.run(10).report.status, RolloutStatus::Complete);
+    let mut cluster = broken(FailureAction::Hold);
+    assert_eq!(cluster.run(20).response, FailureResponse::Hold(Cause::DeadlineExceeded));
+    cluster.broken.clear();
+    assert_eq!(cluster.run(10).report.status, RolloutStatus::Complete);
 }
 
 #[test]
 fn a_few_may_be_missing_at_the_deadline() {
-    let mut world = broken(FailureAction::Hold);
-    world.facts.settings.failure_threshold = Amount::Percent(100);
-    assert_eq!(world.run(60).report.status, RolloutStatus::Complete, "each group goes on at its deadline");
-    assert_eq!(world.revisions(), [2, 2, 2, 2]);
+    let mut cluster = broken(FailureAction::Hold);
+    cluster.facts.settings.failure_threshold = Amount::Percent(100);
+    assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete, "each group goes on at its deadline");
+    assert_eq!(cluster.revisions(), [2, 2, 2, 2]);
 }
 
 #[test]
 fn a_crash_loop_that_is_ready_now_and_then_does_not_move_the_deadline() {
-    let mut world = World::settled(rolling(1, 0), &[3]);
-    world.facts.settings.deadline = Some(Duration::from_secs(10));
-    world.facts.settings.min_ready = Duration::from_secs(3);
-    world.broken.insert(2);
-    world.release(2);
-    let mut verdict = Verdict::Fine;
+    let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
+    cluster.facts.settings.deadline = Some(Duration::from_secs(10));
+    cluster.facts.settings.min_ready = Duration::from_secs(3);
+    cluster.broken.insert(2);
+    cluster.roll_out(2);
+    let mut response = FailureResponse::Fine;
     for tick in 0..20 {
-        let pod = world.facts.slots[0].next.as_mut().map(|next| &mut next.pod.ready);
+        let pod = cluster.facts.slots[0].next.as_mut().map(|next| &mut next.pod.ready);
         if let Some(ready) = pod {
-            (ready.ready, ready.since) = (tick % 2 == 0, Some(world.facts.now));
+            (ready.ready, ready.since) = (tick % 2 == 0, Some(cluster.facts.now));
         }
-        verdict = world.decide().verdict;
-        world.pass();
+        response = cluster.decide().response;
+        cluster.pass();
     }
-    assert_eq!(verdict, Verdict::Hold(Cause::DeadlineExceeded));
-    assert_eq!(world.available(), 3, "all old ones serve");
+    assert_eq!(response, FailureResponse::Hold(Cause::DeadlineExceeded));
+    assert_eq!(cluster.available(), 3, "all old ones serve");
 }
 
 #[test]
 fn a_slow_group_makes_progress_with_every_pod() {
-    let mut world = World::settled(Style::Groups(grouped(8, false)), &[8]);
-    world.facts.settings.deadline = Some(Duration::from_secs(10));
-    world.broken.insert(2);
-    world.release(2);
+    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(8, false)), &[8]);
+    cluster.facts.settings.deadline = Some(Duration::from_secs(10));
+    cluster.broken.insert(2);
+    cluster.roll_out(2);
     for tick in 0..56 {
         if tick % 7 == 6 {
             let late =
-                world.facts.slots.iter_mut().filter_map(|slot| slot.main.as_mut()).find(|main| !main.ready.ready);
+                cluster.facts.slots.iter_mut().filter_map(|slot| slot.main.as_mut()).find(|main| !main.ready.ready);
             let ready = &mut late.expect("one is not ready").ready;
-            (ready.ready, ready.since) = (true, Some(world.facts.now));
+            (ready.ready, ready.since) = (true, Some(cluster.facts.now));
         }
-        assert_eq!(world.decide().verdict, Verdict::Fine, "tick {tick}");
-        world.pass();
+        assert_eq!(cluster.decide().response, FailureResponse::Fine, "tick {tick}");
+        cluster.pass();
     }
-    assert_eq!(world.decide().report.status, RolloutStatus::Complete);
+    assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
 }
 
 #[test]
 fn an_instance_that_restarted_long_ago_does_not_fail_the_release_that_goes_back_to_it() {
-    let mut world = broken(FailureAction::Hold);
-    world.facts.slots[3].main.as_mut().expect("one").signs.restarts = 7;
-    world.run(2);
-    assert_eq!(world.undo(3).run(10).report.status, RolloutStatus::Complete);
+    let mut cluster = broken(FailureAction::Hold);
+    cluster.facts.slots[3].main.as_mut().expect("one").signs.restarts = 7;
+    cluster.run(2);
+    assert_eq!(cluster.undo(3).run(10).report.status, RolloutStatus::Complete);
 }
 
 #[test]
 fn a_crash_while_it_waits_to_be_confirmed_is_a_failure_too() {
-    let mut world = broken(FailureAction::Hold);
-    world.facts.settings.style = Style::Groups(Grouped { needs_confirm: true, ..grouped(2, false) });
-    world.broken.clear();
-    assert_eq!(world.run(4).report.status, RolloutStatus::WaitingForConfirm { group: 1 });
-    crash(&mut world);
-    world.say(Control::Confirm(1));
-    assert_eq!(world.decide().report.status, RolloutStatus::Held(Cause::Crashing));
-    world.say(Control::Resume);
-    assert_eq!(world.decide().release.group, 2, "the confirmation was kept");
+    let mut cluster = broken(FailureAction::Hold);
+    cluster.facts.settings.strategy =
+        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) });
+    cluster.broken.clear();
+    assert_eq!(cluster.run(4).report.status, RolloutStatus::WaitingForConfirm { batch: 1 });
+    crash(&mut cluster);
+    cluster.say(Control::Confirm(1));
+    assert_eq!(cluster.decide().report.status, RolloutStatus::Held(Cause::Crashing));
+    cluster.say(Control::Resume);
+    assert_eq!(cluster.decide().state.batch, 2, "the confirmation was kept");
 }

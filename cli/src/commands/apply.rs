@@ -1,0 +1,270 @@
+//! `apply`: creates or updates PodGroups from a file and waits until the change is made.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use contract::spec::PodGroupSpec;
+
+use crate::api::{self, Api, Deadline, Patience};
+use crate::args::{self, Output};
+use crate::commands::rollout;
+use crate::commands::rollout::follow::{self, Watched};
+use crate::commands::rollout::verdict::Verdict;
+use crate::commands::wait::{self, finish, patience};
+use crate::document::difference::{self, Difference};
+use crate::document::{self, Document};
+use crate::output::progress::{Progress, on_terminal};
+
+/// Why something was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read {path}; name a file with -f, or - for standard input")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no good.
+    #[error("{path} cannot be applied")]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: document::Error,
+    },
+    /// It exists and differs in what cannot be changed.
+    #[error("{name} exists and differs in {fields}, which cannot be changed; delete it, then apply it again")]
+    Fixed {
+        /// Which.
+        name: String,
+        /// In what.
+        fields: String,
+    },
+    /// A change was accepted and did not work out.
+    #[error("PodGroup {name}: {reason}")]
+    Failed {
+        /// Which group.
+        name: String,
+        /// What it says itself.
+        reason: String,
+    },
+    /// The rollout ended, and the group is not what the document says.
+    #[error(
+        "PodGroup {name} differs from the document in {fields}: the change was rolled back, or another one followed; \
+         `deployctl rollout history {name}` shows which"
+    )]
+    Replaced {
+        /// The group.
+        name: String,
+        /// The fields that differ.
+        fields: String,
+    },
+    /// The release it opened.
+    #[error(transparent)]
+    Release(#[from] rollout::Error),
+    /// The API did not do it.
+    #[error(transparent)]
+    Api(#[from] api::Error),
+}
+
+/// `deployctl apply`
+pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
+    let documents = documents(&asked.file, document::read)?;
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    for document in &documents {
+        apply_one(api, document, asked, deadline).await?;
+    }
+    Ok(())
+}
+
+/// The specs of a file; all of them are valid, or none is returned.
+pub fn documents<S>(file: &Path, reader: fn(&str) -> Result<Vec<S>, document::Error>) -> Result<Vec<S>, Error> {
+    reader(&read(file)?).map_err(|source| Error::Document { path: file.to_owned(), source })
+}
+
+async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline: Deadline) -> Result<(), Error> {
+    let spec = &document.spec;
+    let name = &spec.name;
+    let progress = Progress::start(&format!("PodGroup {name}: applying"));
+    let mut patience = patience(&progress, deadline);
+    let done = match change(api, document, asked.cause.as_deref(), &mut patience).await {
+        Ok(done) => done,
+        Err(error) => {
+            progress.abandon();
+            return Err(error);
+        }
+    };
+    progress.done(&format!("PodGroup {name} {}", done.join(", ")));
+    if !asked.waiting.wanted(on_terminal()) {
+        return Ok(());
+    }
+    if spec.has_strategy() {
+        until_released(api, document, deadline).await
+    } else {
+        until_applied(api, document, deadline).await
+    }
+}
+
+/// Does what is missing and says what it did.
+async fn change(
+    api: &Api,
+    document: &Document,
+    cause: Option<&str>,
+    patience: &mut Patience,
+) -> Result<Vec<String>, Error> {
+    let name = &document.spec.name;
+    let Some(current) = wait::first_read(patience, async || api.group(name).await).await? else {
+        api.create(&document.spec, patience).await?;
+        return Ok(vec!["created".to_owned()]);
+    };
+    let (spec, Difference { release, pod, number, policy, fixed: _ }) = difference(document, &current.spec)?;
+    let mut done = Vec::new();
+    // How it is changed comes before what is changed by it.
+    if !release.fields.is_empty() {
+        api.set_strategy(name, &release.fields, patience).await?;
+        done.push(format!("changed in {}", release.paths.join(", ")));
+    }
+    let present = u32::try_from(current.spec.num_instances).unwrap_or(0);
+    // What is going away is not made anew before; what comes is made from the new pod at once.
+    let shrinks_first = number.is_some_and(|number| number < present);
+    for scales in [shrinks_first, !shrinks_first] {
+        if scales && (number.is_some() || policy.is_some()) {
+            api.scale(name, number.unwrap_or(present), policy, patience).await?;
+            done.extend(number.map(|number| format!("changed from {present} to {number} instances")));
+            done.extend(policy.map(|policy| format!("restarts {}", policy.word())));
+        } else if !scales && !pod.is_empty() {
+            api.patch(name, &spec.pod, cause, patience).await?;
+            done.push(format!("changed in {}", pod.join(", ")));
+        }
+    }
+    Ok(if done.is_empty() { vec!["is unchanged".to_owned()] } else { done })
+}
+
+/// The spec that a document leads to over a group that runs as `current`, and what differs; an error when something differs
+/// that cannot be changed.
+pub(crate) fn difference(document: &Document, current: &PodGroupSpec) -> Result<(PodGroupSpec, Difference), Error> {
+    let spec = document.over(current);
+    let difference = difference::of_group(current, &spec);
+    if difference.fixed.is_empty() {
+        return Ok((spec, difference));
+    }
+    Err(Error::Fixed { name: spec.name, fields: difference.fixed.join(", ") })
+}
+
+/// Waits until no change is under way and every instance runs; a change that was taken back has failed.
+async fn until_applied(api: &Api, document: &Document, deadline: Deadline) -> Result<(), Error> {
+    let spec = &document.spec;
+    let name = &spec.name;
+    let progress = Progress::start(&format!("PodGroup {name}: waiting until the change is made"));
+    let mut patience = patience(&progress, deadline);
+    let group = wait::settled(api, &spec.namespace, name, &mut patience).await;
+    let group = finish(&progress, group, &format!("PodGroup {name} has settled"))?;
+    let wanted = document.over(&group.spec);
+    if difference::of_group(&group.spec, &wanted) != Difference::default() && !group.last_error.is_empty() {
+        return Err(Error::Failed { name: name.clone(), reason: group.last_error });
+    }
+    // The lock ends with the last deploy; whether the version works is known later.
+    until_released(api, document, deadline).await
+}
+
+/// Follows the release to its end, and shows the instances. A release that takes the change back completes too, so that the
+/// spec at the end decides.
+async fn until_released(api: &Api, document: &Document, deadline: Deadline) -> Result<(), Error> {
+    let name = &document.spec.name;
+    let mut patience = Patience::until(deadline, |_| {});
+    let release = wait::read(&mut patience, async || api.rollout(name).await).await?.release;
+    let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
+    if followed.verdict != Verdict::Complete {
+        return Ok(rollout::ended(followed, Output::Table)?);
+    }
+    let group = wait::read(&mut patience, async || api.group(name).await).await?;
+    let group = group.ok_or_else(|| api::Error::no_group(name))?;
+    let (_, difference) = difference(document, &group.spec)?;
+    if difference != Difference::default() {
+        return Err(Error::Replaced { name: name.clone(), fields: difference.changed_fields().join(", ") });
+    }
+    Ok(wait::until_running(api, name, document.spec.num_instances, deadline).await?)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    text.map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use contract::api::PodGroupWithSpec;
+
+    use super::*;
+    use crate::api::tests::server;
+
+    const OK: (u16, &str) = (202, "{\"message\":\"ok\"}");
+
+    fn document(image: &str, instances: i64) -> Document {
+        let text = format!(
+            "Name: a.web.web\nNamespace: a\nNumInstances: {instances}\nPod: {{Containers: [{{Image: {image}}}]}}"
+        );
+        document::read(&text).unwrap().swap_remove(0)
+    }
+
+    /// What `apply` says and asks of an API where the group runs as `current`.
+    async fn applied(current: Option<Document>, wanted: &Document, changes: usize) -> (Vec<String>, Vec<String>) {
+        let group = |spec| serde_json::to_string(&PodGroupWithSpec { spec, ..Default::default() }).unwrap();
+        let shown = current.map_or_else(|| (404, "{}".to_owned()), |current| (200, group(current.spec)));
+        let mut answers = vec![(shown.0, shown.1.as_str())];
+        answers.extend(std::iter::repeat_n(OK, changes));
+        let (url, served) = server(&answers).await;
+        let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
+        let done = change(&Api::new(&[url]).unwrap(), wanted, None, &mut patience).await.unwrap();
+        let asked = served.await.unwrap().into_iter().skip(1);
+        (done, asked.map(|request| request.split(" HTTP").next().unwrap_or_default().to_owned()).collect())
+    }
+
+    #[tokio::test]
+    async fn applying_what_runs_asks_for_nothing() {
+        assert_eq!(
+            applied(Some(document("i", 2)), &document("i", 2), 0).await,
+            (vec!["is unchanged".to_owned()], Vec::new())
+        );
+        let (done, asked) = applied(None, &document("i", 2), 1).await;
+        assert_eq!((done, asked), (vec!["created".to_owned()], vec!["POST /api/podgroups?strict=true".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn another_pod_is_a_new_spec_and_another_number_scales_what_goes_first_and_what_comes_last() {
+        const SPEC: &str = "PATCH /api/podgroups?name=a.web.web&cmd=spec&strict=true";
+        const SCALE: &str = "PATCH /api/podgroups?name=a.web.web&cmd=replica&num_instances=";
+        let changed = "changed in Pod.Containers[0].Image".to_owned();
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 2), 1).await;
+        assert_eq!((done, asked), (vec![changed.clone()], vec![SPEC.to_owned()]));
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 3), 2).await;
+        assert_eq!(done, [changed.clone(), "changed from 2 to 3 instances".to_owned()]);
+        assert_eq!(asked, [SPEC.to_owned(), format!("{SCALE}3")]);
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 1), 2).await;
+        assert_eq!(done, ["changed from 2 to 1 instances".to_owned(), changed]);
+        assert_eq!(asked, [format!("{SCALE}1"), SPEC.to_owned()]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_changed_is_refused_before_anything_is_asked_for() {
+        let mut other = document("j", 3);
+        other.spec.pod.network = "elsewhere".to_owned();
+        let current = PodGroupWithSpec { spec: document("i", 2).spec, ..Default::default() };
+        let (url, _served) = server(&[(200, &serde_json::to_string(&current).unwrap())]).await;
+        let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
+        let error = change(&Api::new(&[url]).unwrap(), &other, None, &mut patience).await.unwrap_err().to_string();
+        assert!(error.contains("Pod.Network"), "{error}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The commands, one module each, and [`run`], which picks the one that the user typed.
+
+pub mod apply;
+pub mod backup;
+pub mod delete;
+pub mod depends;
+pub mod drift;
+pub mod events;
+pub mod get;
+pub mod health;
+pub mod node;
+pub mod operate;
+pub mod plan;
+pub mod rollout;
+pub mod scale;
+pub mod status;
+pub mod switches;
+pub mod up;
+pub mod wait;
+
+use devcluster::docker::Engine;
+
+use crate::api::Api;
+use crate::args::{Args, Command, DeleteWhat};
+use crate::exit::Exit;
+use crate::{Error, endpoint};
+
+/// Runs the command.
+pub async fn run(args: &Args) -> Result<Exit, Error> {
+    let dir = || endpoint::directory(&args.endpoint);
+    let api = || -> Result<Api, Error> { Ok(Api::new(&endpoint::api(&args.endpoint)?)?) };
+    match &args.command {
+        Command::Up(flags) => up::up(&dir(), flags).await?,
+        Command::Down(flags) => up::down::down(&dir(), flags).await?,
+        Command::Supervise => devcluster::start::supervise(&dir()).await?,
+        Command::Status => return well(status::status(&dir(), &api()?).await?),
+        Command::Health(flags) => return well(health::health(flags).await),
+        Command::Clear(flags) => clear(&flags.cluster).await?,
+        Command::Apply(flags) => apply::apply(&api()?, flags).await?,
+        Command::Plan(flags) => return Ok(plan::plan(&api()?, flags).await?),
+        Command::Rollout(flags) => rollout::rollout(&api()?, &flags.what).await?,
+        Command::Gate(flags) => rollout::gate(&api()?, flags).await?,
+        Command::Drained(flags) => rollout::drained(&api()?, flags).await?,
+        Command::Get(flags) => get::get(&api()?, &flags.what).await?,
+        Command::Delete(flags) => match &flags.what {
+            DeleteWhat::Podgroup { name, mode, waiting } => delete::delete(&api()?, name, *mode, waiting).await?,
+        },
+        Command::Scale(flags) => scale::scale(&api()?, flags).await?,
+        Command::Start(flags) => operate::operate(&api()?, operate::Action::Start, flags).await?,
+        Command::Stop(flags) => operate::operate(&api()?, operate::Action::Stop, flags).await?,
+        Command::Restart(flags) => operate::operate(&api()?, operate::Action::Restart, flags).await?,
+        Command::Drift(flags) => drift::drift(&api()?, flags).await?,
+        Command::Evacuate(flags) => drift::evacuate(&api()?, flags).await?,
+        Command::Node(flags) => node::node(&api()?, &flags.what).await?,
+        Command::Depends(flags) => depends::depends(&api()?, &flags.what).await?,
+        Command::Events(flags) => events::events(&api()?, flags).await?,
+        Command::DeadLetters(flags) => events::dead_letters(&api()?, flags).await?,
+        Command::Engine(flags) => switches::engine(&api()?, &flags.what).await?,
+        Command::Guard(flags) => switches::guard(&api()?, flags.what).await?,
+        Command::Constraints(flags) => switches::constraints(&api()?, &flags.what).await?,
+        Command::Backup(flags) => backup::backup(&api()?, flags).await?,
+        Command::Restore(flags) => backup::restore(&api()?, flags).await?,
+        Command::Notifies(flags) => switches::notifies(&api()?, &flags.what).await?,
+    }
+    Ok(Exit::Done)
+}
+
+fn well(is_well: bool) -> Result<Exit, Error> {
+    if is_well { Ok(Exit::Done) } else { Err(Error::Unwell) }
+}
+
+/// `deployctl clear`
+async fn clear(cluster: &str) -> Result<(), Error> {
+    let removed = Engine::connect().await?.remove_cluster(cluster).await?;
+    println!("removed {} containers and {} networks of {cluster}", removed.containers, removed.networks);
+    Ok(())
+}

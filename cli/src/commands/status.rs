@@ -1,0 +1,173 @@
+//! `deployctl status`: processes, leader, nodes and groups, and whether all of it is well.
+
+use std::path::Path;
+
+use contract::api::{Node, PodGroupLine, Quarantined};
+use contract::state::RunState;
+
+use crate::api::{self, Api};
+use crate::output::table;
+
+use crate::commands::up;
+use devcluster::state::{Child, Cluster};
+use devcluster::{child, probe};
+
+/// Shows everything; returns whether it is well.
+pub async fn status(dir: &Path, api: &Api) -> Result<bool, up::Error> {
+    let mut flaws = Vec::new();
+    if let Some(cluster) = Cluster::load(dir)?.filter(|cluster| cluster.supervisor.is_some()) {
+        processes(&cluster, &mut flaws).await;
+    }
+    let shown = over_api(api, &mut flaws).await;
+    if let Err(error) = shown {
+        if flaws.is_empty() {
+            return Err(error.into());
+        }
+        flaws.push(error.to_string());
+    }
+    for flaw in &flaws {
+        println!("not well: {flaw}");
+    }
+    if flaws.is_empty() {
+        println!("all is well");
+    }
+    Ok(flaws.is_empty())
+}
+
+async fn processes(cluster: &Cluster, flaws: &mut Vec<String>) {
+    if !cluster.supervisor.as_ref().is_some_and(child::runs) {
+        flaws.push("the supervisor is gone, nobody restarts what dies; `deployctl up` starts it again".to_owned());
+    }
+    let not_ready = probe::not_ready(&probe::client(), &cluster.children).await;
+    let mut table = table::plain(&["process", "pid", "ready", "restarts", "listens"]);
+    for Child { name, pid, restarts, listen, .. } in &cluster.children {
+        let ready = !not_ready.iter().any(|(other, _)| other == name);
+        let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        let ready = if ready { "yes" } else { "no" };
+        table.add_row([name.clone(), pid, ready.to_owned(), restarts.to_string(), listen.clone()]);
+    }
+    println!("{}\n", table::text(&table));
+    flaws.extend(not_ready.into_iter().map(|(name, reason)| format!("{name}: {reason}")));
+}
+
+async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> {
+    let cluster = api.cluster().await?;
+    if cluster.leader.is_empty() {
+        println!("leader: none\n");
+        flaws.push("no scheduler leads".to_owned());
+    } else {
+        println!("leader: {} (term {})\n", cluster.leader, cluster.term);
+    }
+    flaws.extend(foreign_store(cluster.foreign_store));
+    flaws.extend(cluster.quarantined.iter().map(quarantined));
+    flaws.extend(cluster.warnings);
+    let nodes = api.nodes().await?;
+    println!("{}\n", table::nodes(&nodes));
+    flaws.extend(node_flaws(&nodes));
+    let groups = api.groups().await?;
+    if groups.is_empty() {
+        println!("no PodGroups\n");
+    } else {
+        println!("{}\n", table::groups(&groups));
+    }
+    flaws.extend(group_flaws(&groups));
+    Ok(())
+}
+
+/// Nodes that obey a store the scheduler knows nothing of.
+fn foreign_store(nodes: u64) -> Option<String> {
+    (nodes > 0).then(|| {
+        format!(
+            "{nodes} nodes obey another store: etcd was wiped or set back, and what runs there is left alone; restore a \
+             backup with `deployctl restore FILE`"
+        )
+    })
+}
+
+/// An object that the leader does not reconcile.
+fn quarantined(object: &Quarantined) -> String {
+    let Quarantined { kind, name, reason, since } = object;
+    format!(
+        "{kind} {name} is quarantined since {since} and its containers are left alone: {reason}; its removal ends the \
+         quarantine, and so does a new spec if its record can be read"
+    )
+}
+
+fn node_flaws(nodes: &[Node]) -> Vec<String> {
+    let mut flaws = Vec::new();
+    if nodes.is_empty() {
+        flaws.push("there are no nodes".to_owned());
+    }
+    for node in nodes {
+        if node.state != "alive" {
+            flaws.push(format!("{} is {}", node.name, node.state));
+        } else if node.engine != "up" {
+            flaws.push(format!("the Docker engine of {} is {}", node.name, node.engine));
+        }
+    }
+    flaws
+}
+
+/// A group is well when all its instances run and none has been unready for longer than its grace period.
+fn group_flaws(groups: &[PodGroupLine]) -> Vec<String> {
+    let unwell = |group: &&PodGroupLine| {
+        let is_down = group.num_instances > 0 && group.state != RunState::Success;
+        group.running != group.num_instances || is_down || !group.overdue.is_empty()
+    };
+    let describe = |group: &PodGroupLine| {
+        let mut text = format!("PodGroup {}: {} of {}", group.name, table::ready(group), group.num_instances);
+        text += " instances are ready";
+        if group.state != RunState::Success {
+            text += &format!(" ({})", table::word(group.state));
+        }
+        for overdue in &group.overdue {
+            text += &format!("; instance {}: {}", overdue.instance, overdue.why);
+        }
+        text
+    };
+    groups.iter().filter(unwell).map(describe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_silent_or_without_engine_is_not_well() {
+        let node = |name: &str, state: &str, engine: &str| Node {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            engine: engine.to_owned(),
+            ..Node::default()
+        };
+        let nodes = [node("a", "alive", "up"), node("b", "lost", "up"), node("c", "alive", "hung")];
+        assert_eq!(node_flaws(&nodes), ["b is lost", "the Docker engine of c is hung"]);
+        assert_eq!(node_flaws(&[]), ["there are no nodes"]);
+    }
+
+    #[test]
+    fn a_quarantined_object_is_named_with_its_reason() {
+        let object = Quarantined {
+            kind: "group".to_owned(),
+            name: "web".to_owned(),
+            reason: "the store refused to store it".to_owned(),
+            ..Quarantined::default()
+        };
+        let told = quarantined(&object);
+        assert!(told.starts_with("group web is quarantined") && told.contains("the store refused"), "{told}");
+    }
+
+    #[test]
+    fn a_group_is_well_when_all_its_instances_run() {
+        let group = |running, num_instances, state| PodGroupLine {
+            name: "g".to_owned(),
+            running,
+            num_instances,
+            state,
+            ..PodGroupLine::default()
+        };
+        assert!(group_flaws(&[group(3, 3, RunState::Success), group(0, 0, RunState::Pending)]).is_empty());
+        let flaws = group_flaws(&[group(1, 3, RunState::Exit)]);
+        assert_eq!(flaws, ["PodGroup g: 1 of 3 instances are ready (exited)"]);
+    }
+}

@@ -1,0 +1,24 @@
+//! What `deployctl` prints: tables, pictures of rollouts and plans, progress lines.
+
+pub mod event;
+pub mod node;
+pub mod plan;
+pub mod progress;
+pub mod rollout;
+pub mod screen;
+pub mod table;
+pub mod up;
+
+use serde::Serialize;
+
+use crate::args::Output;
+
+/// Prints a value as the user chose: a table, or JSON.
+pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce() -> String) {
+    match output {
+        Output::Table => println!("{}", table()),
+        Output::Json => {
+            println!("{}", serde_json::to_string_pretty(value).expect("bodies of the API have string keys only"));
+        }
+    }
+}

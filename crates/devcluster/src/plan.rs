@@ -1,0 +1,397 @@
+//! Decides what a local cluster consists of: processes, names, labels, ports and command lines.
+//!
+//! Facts about the machine come in, a [`Cluster`] comes out; nothing is started or looked up here.
+//! Three agents share one engine and are told apart by name: each sees only containers labelled with its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fabric::local::Syncing;
+
+use crate::state::{Child, Cluster, Role};
+
+/// Schedulers: one leads, one stands by.
+const SCHEDULERS: u16 = 2;
+/// Apiservers: enough to see that any of them answers.
+const APISERVERS: u16 = 2;
+/// Everything listens here only.
+const HOST: &str = "127.0.0.1";
+
+/// The programs to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Programs {
+    /// `etcd`.
+    pub etcd: PathBuf,
+    /// `nats-server`.
+    pub nats: PathBuf,
+    /// Directory of the four processes.
+    pub ours: PathBuf,
+}
+
+/// What the machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Cores.
+    pub cpus: u32,
+}
+
+/// What the user chooses: the flags of `deployctl up` that shape the cluster.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub nodes: u16,
+    /// Port of the first apiserver, the second takes the next; 0 takes free ports.
+    pub port: u16,
+    pub labels: Vec<NodeLabel>,
+    /// Bytes; none gives each node a fair share of the machine.
+    pub node_memory: Option<u64>,
+    pub node_cpus: Option<u32>,
+    pub suspect_after: Option<Duration>,
+    pub lost_after: Option<Duration>,
+    pub failover_grace: Option<Duration>,
+}
+
+/// A label of the nodes, with a value for each of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeLabel {
+    pub key: String,
+    /// One value per node, from the first again after the last; never empty.
+    pub values: Vec<String>,
+}
+
+impl NodeLabel {
+    /// Reads `KEY=VALUE` or `KEY=VALUE,VALUE`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let complaint = || format!("{text:?} is not a label; write KEY=VALUE, or KEY=VALUE,VALUE for node after node");
+        let (key, values) = text.split_once('=').ok_or_else(complaint)?;
+        let (key, values) = (key.trim(), values.split(',').map(|value| value.trim().to_owned()).collect::<Vec<_>>());
+        if key.is_empty() || key.contains(',') || values.iter().all(String::is_empty) {
+            return Err(complaint());
+        }
+        Ok(Self { key: key.to_owned(), values })
+    }
+
+    /// The value of a node, counted from 1; none when it has no such label.
+    pub fn of_node(&self, number: u16) -> Option<&str> {
+        let index = usize::from(number.saturating_sub(1)) % self.values.len().max(1);
+        self.values.get(index).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// Everything a plan is made from.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// Directory of the cluster, absolute.
+    pub dir: &'a Path,
+    /// Id of the cluster.
+    pub cluster: &'a str,
+    /// What the user asked for.
+    pub settings: &'a Settings,
+    /// Socket of the engine that all nodes share.
+    pub engine: &'a Path,
+    /// Programs.
+    pub programs: &'a Programs,
+    /// Machine.
+    pub machine: Machine,
+    /// A port for each name of [`port_names`].
+    pub ports: &'a BTreeMap<String, u16>,
+}
+
+/// Every port a cluster of `nodes` nodes needs, by what it is for.
+pub fn port_names(nodes: u16) -> Vec<String> {
+    let numbered = |what: &'static str, count: u16| (1..=count).map(move |n| format!("{what}-{n}"));
+    ["etcd", "etcd-peer", "nats", "notifier"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(numbered("apiserver", APISERVERS))
+        .chain(numbered("scheduler", SCHEDULERS))
+        .chain(numbered("agent", nodes))
+        .collect()
+}
+
+/// Ports the user fixed by `--port BASE`.
+pub fn fixed_ports(base: u16) -> BTreeMap<String, u16> {
+    if base == 0 {
+        return BTreeMap::new();
+    }
+    (0..APISERVERS).map(|n| (format!("apiserver-{}", n + 1), base.saturating_add(n))).collect()
+}
+
+/// The cluster; nothing of it runs yet.
+pub fn plan(facts: &Facts<'_>) -> Cluster {
+    let etcd = format!("http://{}", listen(facts, "etcd"));
+    let nats = format!("nats://{}", listen(facts, "nats"));
+    let mut children = vec![etcd_server(facts), nats_server(facts)];
+    children.extend((1..=SCHEDULERS).map(|n| scheduler(facts, n, &nats, &etcd)));
+    children.extend((1..=facts.settings.nodes).map(|n| agent(facts, n, &nats)));
+    children.extend((1..=APISERVERS).map(|n| apiserver(facts, n, &nats)));
+    children.push(notifier(facts, &nats));
+    let served = |child: &&Child| child.role == Role::Apiserver;
+    Cluster {
+        cluster: facts.cluster.to_owned(),
+        api: children.iter().filter(served).map(|child| format!("http://{}", child.listen)).collect(),
+        nats,
+        etcd,
+        nodes: (1..=facts.settings.nodes).map(node_name).collect(),
+        supervisor: None,
+        children,
+        ports: facts.ports.clone(),
+    }
+}
+
+/// Contents of the NATS server's configuration: an acknowledged command survives the loss of power, not only of the
+/// process.
+pub fn nats_config(dir: &Path, port: u16) -> String {
+    fabric::local::nats_config(&dir.join("nats"), port, Syncing::Always)
+}
+
+/// Where the NATS server's configuration lies.
+pub fn nats_config_file(dir: &Path) -> PathBuf {
+    dir.join("nats.conf")
+}
+
+/// Directories that must be there before anything starts.
+pub fn directories(dir: &Path, nodes: u16) -> Vec<PathBuf> {
+    let of_nodes = (1..=nodes).flat_map(|n| {
+        let node = node_dir(dir, n);
+        [node.join("state"), node.join("volumes")]
+    });
+    ["logs", "etcd", "nats"].map(|name| dir.join(name)).into_iter().chain(of_nodes).collect()
+}
+
+/// Memory of each of `nodes` nodes: an eighth of the machine is kept for ourselves.
+pub fn node_memory(machine: Machine, nodes: u16) -> u64 {
+    (machine.memory - machine.memory / 8) / u64::from(nodes.max(1))
+}
+
+fn node_name(number: u16) -> String {
+    format!("node-{number}")
+}
+
+fn node_dir(dir: &Path, number: u16) -> PathBuf {
+    dir.join("nodes").join(node_name(number))
+}
+
+/// The labels of a node: what was asked for, and of the usual ones those that were not. Cells alternate, so that a release
+/// over units has two of them.
+fn labels(settings: &Settings, number: u16) -> Vec<String> {
+    let usual = [("group", "default"), ("unit", if number % 2 == 1 { "cell-a" } else { "cell-b" })];
+    let usual = usual.into_iter().filter(|(key, _)| !settings.labels.iter().any(|label| label.key == *key));
+    let given = settings.labels.iter().filter_map(|label| Some((label.key.as_str(), label.of_node(number)?)));
+    usual.chain(given).map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+fn listen(facts: &Facts<'_>, what: &str) -> String {
+    format!("{HOST}:{}", facts.ports.get(what).copied().unwrap_or(0))
+}
+
+fn child(name: &str, role: Role, listen: String, command: Vec<String>) -> Child {
+    Child { name: name.to_owned(), role, listen, pid: None, restarts: 0, last_exit: None, command }
+}
+
+fn command(program: &Path, words: &[&str]) -> Vec<String> {
+    std::iter::once(program.display().to_string()).chain(words.iter().map(|word| (*word).to_owned())).collect()
+}
+
+fn etcd_server(facts: &Facts<'_>) -> Child {
+    let port = |name: &str| facts.ports.get(name).copied().unwrap_or(0);
+    let words = fabric::local::etcd_arguments(&facts.dir.join("etcd"), port("etcd"), port("etcd-peer"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    child("etcd", Role::Etcd, listen(facts, "etcd"), command(&facts.programs.etcd, &words))
+}
+
+fn nats_server(facts: &Facts<'_>) -> Child {
+    let config = nats_config_file(facts.dir).display().to_string();
+    child("nats", Role::Nats, listen(facts, "nats"), command(&facts.programs.nats, &["--config", &config]))
+}
+
+fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
+    let name = format!("scheduler-{number}");
+    let address = listen(facts, &name);
+    let program = facts.programs.ours.join("deployd-scheduler");
+    let mut words = command(&program, &["--name", &name, "--nats", nats, "--etcd", etcd, "--listen", &address]);
+    let timers = [
+        ("--suspect-after", facts.settings.suspect_after),
+        ("--lost-after", facts.settings.lost_after),
+        ("--failover-grace", facts.settings.failover_grace),
+    ];
+    for (flag, time) in timers {
+        words.extend(time.into_iter().flat_map(|time| [flag.to_owned(), format!("{}ms", time.as_millis())]));
+    }
+    child(&name, Role::Scheduler, address, words)
+}
+
+fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
+    let name = format!("apiserver-{number}");
+    let address = listen(facts, &name);
+    let program = facts.programs.ours.join("deployd-apiserver");
+    child(
+        &name,
+        Role::Apiserver,
+        address.clone(),
+        command(&program, &["--name", &name, "--listen", &address, "--nats", nats]),
+    )
+}
+
+fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
+    let name = format!("agent-{number}");
+    let address = listen(facts, &name);
+    let home = node_dir(facts.dir, number);
+    let memory =
+        facts.settings.node_memory.unwrap_or_else(|| node_memory(facts.machine, facts.settings.nodes)).to_string();
+    let cpus = facts.settings.node_cpus.unwrap_or(facts.machine.cpus).to_string();
+    let mut words = command(
+        &facts.programs.ours.join("deployd-agent"),
+        &[
+            "--name",
+            &node_name(number),
+            "--cluster",
+            facts.cluster,
+            "--state-dir",
+            &home.join("state").display().to_string(),
+            "--volume-root",
+            &home.join("volumes").display().to_string(),
+            "--cloud-volume-root",
+            &facts.dir.join("cloud-volumes").display().to_string(),
+            "--docker",
+            &facts.engine.display().to_string(),
+            "--memory",
+            &memory,
+            "--cpus",
+            &cpus,
+            "--publish-ip",
+            HOST,
+            "--advertise-ip",
+            HOST,
+            "--listen",
+            &address,
+            "--nats",
+            nats,
+        ],
+    );
+    words.extend(labels(facts.settings, number).into_iter().flat_map(|label| ["--label".to_owned(), label]));
+    child(&name, Role::Agent, address, words)
+}
+
+fn notifier(facts: &Facts<'_>, nats: &str) -> Child {
+    let address = listen(facts, "notifier");
+    let program = facts.programs.ours.join("deployd-notifier");
+    child("notifier", Role::Notifier, address.clone(), command(&program, &["--listen", &address, "--nats", nats]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn settings(nodes: u16) -> Settings {
+        Settings {
+            nodes,
+            port: 9003,
+            labels: Vec::new(),
+            node_memory: None,
+            node_cpus: None,
+            suspect_after: None,
+            lost_after: None,
+            failover_grace: None,
+        }
+    }
+
+    fn cluster(settings: &Settings) -> Cluster {
+        let ports = port_names(settings.nodes).into_iter().zip(9000..).collect();
+        let programs = Programs { etcd: "/b/etcd".into(), nats: "/b/nats-server".into(), ours: "/o".into() };
+        plan(&Facts {
+            dir: Path::new("/run dir"),
+            cluster: "local-1",
+            settings,
+            engine: Path::new("/e.sock"),
+            programs: &programs,
+            machine: Machine { memory: 8 << 30, cpus: 4 },
+            ports: &ports,
+        })
+    }
+
+    #[test]
+    fn a_cluster_has_the_promised_processes_in_the_order_of_their_start() {
+        let names: Vec<String> = cluster(&settings(3)).children.into_iter().map(|child| child.name).collect();
+        let wanted = "etcd nats scheduler-1 scheduler-2 agent-1 agent-2 agent-3 apiserver-1 apiserver-2 notifier";
+        assert_eq!(names.join(" "), wanted);
+        let roles: Vec<Role> = cluster(&settings(1)).children.iter().map(|child| child.role).collect();
+        assert!(roles.is_sorted());
+    }
+
+    #[test]
+    fn every_process_has_its_own_port() {
+        let cluster = cluster(&settings(5));
+        let addresses: BTreeSet<&str> = cluster.children.iter().map(|child| child.listen.as_str()).collect();
+        assert_eq!(addresses.len(), cluster.children.len());
+        assert!(!addresses.iter().any(|address| address.ends_with(":0")), "{addresses:?}");
+    }
+
+    #[test]
+    fn nodes_share_the_engine_by_name_and_alternate_between_cells() {
+        let cluster = cluster(&settings(3));
+        let line =
+            |n: usize| cluster.children.iter().filter(|c| c.role == Role::Agent).nth(n).unwrap().command.join(" ");
+        assert!(line(0).contains("--name node-1 --cluster local-1 "));
+        assert!(line(0).ends_with("--label group=default --label unit=cell-a"));
+        assert!(line(1).ends_with("--label group=default --label unit=cell-b"));
+        assert!(line(2).ends_with("unit=cell-a"));
+        assert!(line(0).contains("--cpus 4"));
+        assert!(line(0).contains(&format!("--memory {}", (7u64 << 30) / 3)));
+        assert_eq!(cluster.nodes, ["node-1", "node-2", "node-3"]);
+    }
+
+    #[test]
+    fn nodes_have_the_chosen_labels_node_by_node() {
+        let labels = ["zone=a,b,b", "unit=x,,x"].map(|text| NodeLabel::parse(text).unwrap()).to_vec();
+        let cluster = cluster(&Settings { labels, ..settings(3) });
+        let agents = cluster.children.iter().filter(|c| c.role == Role::Agent).map(|c| c.command.join(" "));
+        let labels: Vec<String> = agents.filter_map(|line| Some(line.split_once(" --label ")?.1.to_owned())).collect();
+        let expected = [
+            "group=default --label zone=a --label unit=x",
+            "group=default --label zone=b",
+            "group=default --label zone=b --label unit=x",
+        ];
+        assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn timers_reach_the_schedulers_only_when_asked_for() {
+        let line = |c: &Cluster| c.children.iter().find(|c| c.role == Role::Scheduler).unwrap().command.join(" ");
+        let lost_after = Some(Duration::from_secs(2));
+        assert!(line(&cluster(&Settings { lost_after, ..settings(3) })).ends_with("--lost-after 2000ms"));
+        assert!(!line(&cluster(&settings(3))).contains("-after"));
+    }
+
+    #[test]
+    fn the_api_takes_the_port_asked_for_and_the_next() {
+        let ports = fixed_ports(9100);
+        assert_eq!((ports["apiserver-1"], ports["apiserver-2"]), (9100, 9101));
+        assert!(fixed_ports(0).is_empty());
+    }
+
+    #[test]
+    fn the_bus_never_acknowledges_what_is_not_on_disk() {
+        let text = nats_config(Path::new("/a \"b\""), 4222);
+        assert!(text.contains("sync_interval: always"));
+        assert!(text.contains(r#"store_dir: "/a \"b\"/nats""#), "{text}");
+    }
+
+    #[test]
+    fn a_label_has_a_value_for_every_node_and_begins_anew_after_the_last() {
+        let of = |text: &str| {
+            let label = NodeLabel::parse(text).unwrap();
+            [1, 2, 3, 4].map(|number| label.of_node(number).unwrap_or("-").to_owned()).join(" ")
+        };
+        assert_eq!(of("zone=a"), "a a a a");
+        assert_eq!(of("zone=a,b"), "a b a b");
+        assert_eq!(of("zone=a,,b,b"), "a - b b");
+        for text in ["zone", "=a", "zone=", "zone=,", ""] {
+            assert!(NodeLabel::parse(text).unwrap_err().contains("KEY=VALUE"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Prepares a cluster's directory and starts its supervisor, in this process or in the background.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fabric::shutdown::Shutdown;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::plan::Settings;
+use crate::state::Cluster;
+use crate::supervisor::{self, Journal, Supervisor};
+use crate::{Error, child, docker, lock, plan, ports, preflight, stop};
+
+/// The supervisor of a cluster that this process started.
+#[derive(Debug)]
+pub enum Running {
+    Here { task: JoinHandle<Result<(), supervisor::Error>>, stop: Shutdown, _lock: File },
+    Background(tokio::process::Child),
+}
+
+/// Creates the directory and takes its lock; none when a running cluster holds the lock.
+pub fn take_directory(dir: &Path) -> Result<Option<File>, Error> {
+    make_directory(dir)?;
+    lock::take(dir).map_err(|source| Error::Prepare { path: dir.join(lock::FILE), source })
+}
+
+/// Plans the cluster and writes the files that the supervisor reads.
+pub async fn prepare(dir: &Path, settings: &Settings) -> Result<(), Error> {
+    let programs = preflight::programs()?;
+    let before = Cluster::load(dir)?;
+    if let Some(before) = &before {
+        stop::end_leftovers(before).await;
+    }
+    let known = before.as_ref().map(|cluster| cluster.ports.clone()).unwrap_or_default();
+    let names = plan::port_names(settings.nodes);
+    let ports = ports::choose(&names, &plan::fixed_ports(settings.port), &known, seed())?;
+    let cluster = before.map_or_else(|| format!("local-{:x}", seed()), |cluster| cluster.cluster);
+    let facts = plan::Facts {
+        dir,
+        cluster: &cluster,
+        settings,
+        engine: &docker::socket(),
+        programs: &programs,
+        machine: preflight::machine(),
+        ports: &ports,
+    };
+    for directory in plan::directories(dir, settings.nodes) {
+        make_directory(&directory)?;
+    }
+    write_nats_config(dir, &ports)?;
+    plan::plan(&facts).store(dir)?;
+    Ok(())
+}
+
+fn write_nats_config(dir: &Path, ports: &BTreeMap<String, u16>) -> Result<(), Error> {
+    let path = plan::nats_config_file(dir);
+    let text = plan::nats_config(dir, ports.get("nats").copied().unwrap_or(0));
+    fs::write(&path, text).map_err(|source| Error::Prepare { path, source })
+}
+
+/// Runs the supervisor as a task of this process.
+pub fn start_here(dir: &Path, lock: File) -> Result<Running, Error> {
+    let log = child::open_log(dir, "supervisor").map_err(|source| Error::Prepare { path: dir.join("logs"), source })?;
+    let stop = Shutdown::new();
+    let supervisor = Supervisor::new(dir, Journal::Foreground(log))?;
+    let task = fabric::tasks::spawn("supervisor", supervisor.run(stop.clone()));
+    Ok(Running::Here { task, stop, _lock: lock })
+}
+
+/// Runs the supervisor as a process of its own (`deployctl supervise`), which inherits the lock as its standard input.
+pub fn start_in_background(dir: &Path, lock: File) -> Result<Running, Error> {
+    let log = child::open_log(dir, "supervisor").map_err(Error::Detach)?;
+    let program = std::env::current_exe().map_err(Error::Detach)?;
+    let started = Command::new(program)
+        .arg("supervise")
+        .arg("--dir")
+        .arg(dir)
+        .current_dir("/")
+        .stdin(Stdio::from(lock))
+        .stdout(log.try_clone().map_err(Error::Detach)?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .map_err(Error::Detach)?;
+    Ok(Running::Background(started))
+}
+
+impl Running {
+    /// Returns when the supervisor ends without a request, which is an error.
+    pub async fn ended(&mut self, dir: &Path) -> Error {
+        let reason = match self {
+            Self::Here { task, .. } => match task.await {
+                Ok(Ok(())) => "it gave no reason".to_owned(),
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            },
+            Self::Background(child) => child.wait().await.map_or_else(|e| e.to_string(), |status| status.to_string()),
+        };
+        let tail = child::last_lines(dir, "supervisor", 12);
+        Error::SupervisorEnded { reason, log: dir.join("logs").join("supervisor.log"), tail }
+    }
+
+    /// Stops every process in order; the supervisor bounds how long that takes.
+    pub async fn stop(self) {
+        match self {
+            Self::Here { task, stop, _lock } => {
+                stop.trigger();
+                // It may have ended before; `ended` has reported its error.
+                let _ = task.await;
+            }
+            Self::Background(mut child) => {
+                let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+                if let Some(pid) = pid {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                let _ = child.wait().await;
+            }
+        }
+    }
+}
+
+/// `deployctl supervise`: runs the prepared cluster until SIGTERM. `up --detach` starts it with the lock as its standard input.
+pub async fn supervise(dir: &Path) -> Result<(), Error> {
+    // Handling SIGHUP lets the process outlive its terminal.
+    let _hangup = signal(SignalKind::hangup()).map_err(Error::Detach)?;
+    Ok(Supervisor::new(dir, Journal::Standard)?.run(Shutdown::on_signals()).await?)
+}
+
+fn make_directory(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| Error::Prepare { path: path.to_owned(), source })
+}
+
+/// A number that two runs do not share.
+fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(now.subsec_nanos()) ^ (now.as_secs() << 20) ^ (u64::from(std::process::id()) << 40)
+}

@@ -1,0 +1,227 @@
+//! Decides which pods a rollout by batches updates together (section 4.3).
+//!
+//! Stateless: the next batch follows from the targets, the pods committed to the target revision and the settings, so no
+//! plan is stored, and restarts, scaling and edits need none. Units of 5 and 5 pods, batch size 4, with a beta: 1/1, 2/2, 2/2.
+
+pub use contract::rollout::Spread;
+
+use serde::{Deserialize, Serialize};
+
+use super::apportion::apportion;
+use super::numbers::{Amount, sum};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BatchKind {
+    /// One pod of every unit that has none at the target revision yet.
+    Beta,
+    /// `batch_size` pods.
+    Batch,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchSettings {
+    pub batch_size: i64,
+    /// The first batch is one pod of each unit.
+    pub beta: bool,
+    pub spread: Spread,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitProgress {
+    pub target: i64,
+    /// Pods committed to the target revision: its `updatedTarget`.
+    pub committed: i64,
+}
+
+impl UnitProgress {
+    fn work(self) -> i64 {
+        self.target.saturating_sub(self.committed).max(0)
+    }
+    fn needs_beta(self) -> bool {
+        self.work() > 0 && self.committed == 0
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    pub kind: BatchKind,
+    /// Pods of each unit that the batch adds to the committed ones.
+    pub add: Vec<i64>,
+}
+
+/// A percentage is of the replicas, rounded up, and at least 1: 30% of 10 are 3, 1% of 10 are 1.
+pub fn batch_size(size: Amount, replicas: i64) -> i64 {
+    size.rounded_up(replicas).max(1)
+}
+
+/// The next batch; `None` when every pod is committed.
+pub fn next_batch(grouping: &BatchSettings, units: &[UnitProgress]) -> Option<Batch> {
+    let mut units = units.to_vec();
+    if grouping.spread == Spread::Sequential {
+        // Only the first unit with work takes part: the others count as done.
+        let first = units.iter().position(|unit| unit.work() > 0)?;
+        for (_, unit) in units.iter_mut().enumerate().filter(|(at, _)| *at != first) {
+            unit.target = unit.committed;
+        }
+    }
+    let work: Vec<i64> = units.iter().map(|unit| unit.work()).collect();
+    if sum(work.iter().copied()) == 0 {
+        return None;
+    }
+    if grouping.beta && units.iter().any(|unit| unit.needs_beta()) {
+        return Some(Batch {
+            kind: BatchKind::Beta,
+            add: units.iter().map(|unit| i64::from(unit.needs_beta())).collect(),
+        });
+    }
+    let pods = grouping.batch_size.max(1).min(sum(work.iter().copied()));
+    let add = match grouping.spread {
+        Spread::Proportional | Spread::Sequential => apportion(pods, &work),
+        Spread::Even => filled(pods, &work),
+    };
+    Some(Batch { kind: BatchKind::Batch, add })
+}
+
+/// Round robin: one pod from each unit with work left, in declaration order, until `pods` are taken. 6 pods of 2 and 10: 2 and 4.
+fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
+    let mut parts = vec![0; work.len()];
+    loop {
+        let open: Vec<usize> = (0..work.len()).filter(|&at| parts[at] < work[at]).collect();
+        let rounds = i64::try_from(open.len()).ok().and_then(|among| pods.checked_div(among)).unwrap_or(0);
+        if rounds == 0 {
+            for at in open.into_iter().take(usize::try_from(pods).unwrap_or(0)) {
+                parts[at] += 1;
+            }
+            return parts;
+        }
+        for at in open {
+            let part = rounds.min(work[at] - parts[at]);
+            parts[at] += part;
+            pods -= part;
+        }
+    }
+}
+
+/// All batches from here to the end. Lazy: a rollout of a million pods one by one has a million batches.
+pub fn batches(grouping: BatchSettings, units: &[UnitProgress]) -> impl Iterator<Item = Batch> + use<> {
+    let mut units = units.to_vec();
+    std::iter::from_fn(move || {
+        let group = next_batch(&grouping, &units)?;
+        for (unit, add) in units.iter_mut().zip(&group.add) {
+            unit.committed = sum([unit.committed, *add]);
+        }
+        Some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rollout::properties::property;
+
+    const PROPORTIONAL: BatchSettings = BatchSettings { batch_size: 4, beta: true, spread: Spread::Proportional };
+
+    fn units(targets: &[i64], committed: &[i64]) -> Vec<UnitProgress> {
+        let unit = |(target, committed): (&i64, &i64)| UnitProgress { target: *target, committed: *committed };
+        targets.iter().zip(committed).map(unit).collect()
+    }
+
+    /// The batches as the table writes them: `b1/1 2/2`.
+    fn plan(grouping: BatchSettings, units: &[UnitProgress]) -> String {
+        let group = |group: Batch| {
+            let parts: Vec<String> = group.add.iter().map(ToString::to_string).collect();
+            format!("{}{}", if group.kind == BatchKind::Beta { "b" } else { "" }, parts.join("/"))
+        };
+        batches(grouping, units).map(group).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_table_of_section_4_3() {
+        let batch = BatchSettings { beta: false, ..PROPORTIONAL };
+        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[0, 0])), "b1/1 2/2 2/2");
+        assert_eq!(plan(PROPORTIONAL, &units(&[4, 6], &[0, 0])), "b1/1 1/3 2/2");
+        assert_eq!(plan(PROPORTIONAL, &units(&[2, 8], &[0, 0])), "b1/1 0/4 1/3");
+        assert_eq!(plan(batch, &units(&[5, 5], &[0, 0])), "2/2 2/2 1/1");
+        assert_eq!(plan(BatchSettings { batch_size: 3, ..batch }, &units(&[5, 5], &[0, 0])), "2/1 1/2 2/1 0/1");
+        assert_eq!(plan(PROPORTIONAL, &units(&[4, 1, 5], &[0, 0, 0])), "b1/1/1 2/0/2 1/0/2");
+        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 2])), "2/2 1/1");
+        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 0])), "b0/1 2/2 1/2");
+        let sequential = BatchSettings { batch_size: 2, beta: true, spread: Spread::Sequential };
+        assert_eq!(plan(sequential, &units(&[3, 3], &[0, 0])), "b1/0 2/0 b0/1 0/2");
+    }
+
+    #[test]
+    fn even_takes_all_of_a_small_unit_and_proportional_its_share() {
+        let batch = BatchSettings { batch_size: 6, beta: false, spread: Spread::Even };
+        assert_eq!(plan(batch, &units(&[2, 10], &[0, 0])), "2/4 0/6");
+        assert_eq!(plan(BatchSettings { spread: Spread::Proportional, ..batch }, &units(&[2, 10], &[0, 0])), "1/5 1/5");
+    }
+
+    #[test]
+    fn a_unit_with_more_than_its_target_has_no_work() {
+        assert_eq!(plan(PROPORTIONAL, &units(&[2, 3], &[4, 2])), "0/1");
+        assert_eq!(plan(PROPORTIONAL, &units(&[0, 0], &[0, 0])), "");
+        assert_eq!(plan(PROPORTIONAL, &[]), "");
+    }
+
+    #[test]
+    fn a_sequential_batch_does_not_spill_into_the_next_unit() {
+        let sequential = BatchSettings { batch_size: 5, beta: false, spread: Spread::Sequential };
+        assert_eq!(plan(sequential, &units(&[3, 6], &[0, 0])), "3/0 0/5 0/1");
+    }
+
+    #[test]
+    fn a_batch_is_never_empty() {
+        let sizes = [Amount::Percent(30), Amount::Percent(1), Amount::Percent(0), Amount::Count(0), Amount::Count(7)];
+        assert_eq!(sizes.map(|size| batch_size(size, 10)), [3, 1, 1, 1, 7]);
+    }
+
+    property! {
+        fn groups_reach_the_target_within_the_batch_size_and_the_share(
+            state in prop::collection::vec((0..30i64, 0..30i64), 1..5), batch_size in 1..12i64,
+            beta: bool, spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
+        ) {
+            let mut units: Vec<UnitProgress> =
+                state.into_iter().map(|(target, committed)| UnitProgress { target, committed: committed.min(target) }).collect();
+            for group in batches(BatchSettings { batch_size, beta, spread }, &units.clone()) {
+                let work: i64 = units.iter().map(|unit| unit.work()).sum();
+                let pods: i64 = group.add.iter().sum();
+                prop_assert!(pods > 0);
+                prop_assert!(group.kind == BatchKind::Beta || pods == batch_size.min(work) || spread == Spread::Sequential);
+                prop_assert!(group.kind == BatchKind::Beta || pods <= batch_size);
+                for (unit, add) in units.iter_mut().zip(&group.add) {
+                    if group.kind == BatchKind::Batch && spread == Spread::Proportional {
+                        prop_assert!((add * work - pods * unit.work()).abs() < work, "the share, rounded");
+                    }
+                    unit.committed += add;
+                    prop_assert!((0..=unit.target).contains(&unit.committed));
+                }
+            }
+            prop_assert!(units.iter().all(|unit| unit.work() == 0));
+        }
+
+        fn no_group_is_too_large(a: i64, b: i64, batch_size: i64) {
+            for spread in [Spread::Proportional, Spread::Even, Spread::Sequential] {
+                next_batch(&BatchSettings { batch_size, beta: false, spread }, &units(&[a, b, i64::MAX], &[b, a, 0]));
+            }
+        }
+
+        fn the_groups_from_anywhere_are_the_rest_of_the_plan(
+            targets in prop::collection::vec(0..20i64, 1..5), batch_size in 1..8i64, beta: bool, done in 0..12usize,
+            spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
+        ) {
+            let grouping = BatchSettings { batch_size, beta, spread };
+            let mut now = units(&targets, &vec![0; targets.len()]);
+            let plan: Vec<Batch> = batches(grouping, &now).collect();
+            for group in plan.iter().take(done) {
+                now.iter_mut().zip(&group.add).for_each(|(unit, add)| unit.committed += add);
+            }
+            let rest: Vec<Batch> = batches(grouping, &now).collect();
+            prop_assert_eq!(&rest[..], &plan[done.min(plan.len())..]);
+            let pods: i64 = plan.iter().flat_map(|group| &group.add).sum();
+            prop_assert_eq!(pods, targets.iter().sum::<i64>(), "together they are the target");
+        }
+    }
+}

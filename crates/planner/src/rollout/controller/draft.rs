@@ -1,0 +1,245 @@
+//! The instances as they are ordered while a decision is being made, and what each action does to them.
+//!
+//! A decision is several syncs at once, each of which must see what the one before ordered. So actions are performed here,
+//! on a copy, the moment they are decided; a dry_run performs them the same way. The surprise: a main pod may be taken
+//! before it is known whether something comes in its place; the two become one `Renew`, or else a `Retire`.
+
+use std::collections::BTreeSet;
+
+use super::decision::Action;
+use super::facts::{RolloutFacts, RolloutPod, Slot, SurgePod};
+use super::state::{Excuse, RolloutState};
+use crate::rollout::limits::PodReplacement;
+use crate::rollout::numbers::sum;
+use crate::rollout::progress::Counts;
+
+/// A decision in the making.
+pub(super) struct Draft<'a> {
+    pub facts: &'a RolloutFacts,
+    /// In the order of their numbers.
+    pub slots: Vec<Slot>,
+    /// Pods on their way out of numbers that stand for no instance, those of instances that go by this decision included.
+    pub strays: i64,
+    pub state: RolloutState,
+    pub actions: Vec<Action>,
+    /// Slots whose main pod was taken and whose instance_change is open.
+    vacated: BTreeSet<u32>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn of(facts: &'a RolloutFacts) -> Self {
+        let mut slots = facts.slots.clone();
+        slots.sort_by_key(|slot| slot.number);
+        let (strays, state) = (facts.strays, facts.state.clone());
+        Self { facts, slots, strays, state, actions: Vec::new(), vacated: BTreeSet::new() }
+    }
+
+    pub(super) fn perform(&mut self, action: Action) {
+        self.strays += perform(&mut self.slots, self.facts.target, action);
+        self.actions.push(action);
+    }
+
+    /// Takes the main pod of a slot; what comes in its place is decided later.
+    pub(super) fn vacate(&mut self, number: u32) {
+        perform(&mut self.slots, self.facts.target, Action::Retire(number));
+        self.vacated.insert(number);
+    }
+
+    /// Gives a slot without a pod one of the target revision.
+    pub(super) fn fill(&mut self, number: u32) {
+        let Some(unit) = self.slot(number).map(|slot| slot.unit) else { return };
+        let action = Action::Create { slot: number, unit, revision: self.facts.target };
+        perform(&mut self.slots, self.facts.target, action);
+        self.actions.push(if self.vacated.remove(&number) { Action::Renew(number) } else { action });
+    }
+
+    /// What was taken and got nothing in its place.
+    pub(super) fn settle(&mut self) {
+        let open = std::mem::take(&mut self.vacated);
+        self.actions.extend(open.into_iter().map(Action::Retire));
+    }
+
+    pub(super) fn slot(&self, number: u32) -> Option<&Slot> {
+        self.slots.binary_search_by_key(&number, |slot| slot.number).ok().map(|at| &self.slots[at])
+    }
+
+    /// Those that are to run.
+    pub(super) fn running(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| !slot.is_stopped)
+    }
+
+    pub(super) fn is_old(&self, pod: &RolloutPod) -> bool {
+        !self.facts.is_target(pod.revision)
+    }
+
+    /// The slot has a pod of the target revision, or is to get one.
+    pub(super) fn is_updated(&self, slot: &Slot) -> bool {
+        pods(slot).any(|pod| !self.is_old(pod))
+    }
+
+    /// One of its pods counts.
+    pub(super) fn is_available(&self, slot: &Slot) -> bool {
+        pods(slot).any(|pod| self.facts.is_available(pod))
+    }
+
+    /// A pod of the target revision counts.
+    pub(super) fn is_updated_available(&self, slot: &Slot) -> bool {
+        pods(slot).any(|pod| !self.is_old(pod) && self.facts.is_available(pod))
+    }
+
+    /// The release goes on without it.
+    pub(super) fn is_skipped(&self, slot: &Slot) -> bool {
+        self.state.excused.get(&slot.number) == Some(&Excuse::Skipped)
+    }
+
+    /// How many slots of each unit are so, in one pass: a plan of 1,000 instances in 64 units counts them ten thousand times.
+    pub(super) fn by_unit(&self, is_so: impl Fn(&Slot) -> bool) -> Vec<i64> {
+        let mut counts = vec![0; self.units()];
+        self.slots.iter().filter(|slot| is_so(slot)).for_each(|slot| counts[slot.unit] += 1);
+        counts
+    }
+
+    /// How many slots of one unit are so.
+    pub(super) fn count(&self, unit: usize, is_so: impl Fn(&Slot) -> bool) -> i64 {
+        count(self.slots.iter().filter(|slot| slot.unit == unit && is_so(slot)))
+    }
+
+    /// Slots of a unit that run and are at the target revision.
+    pub(super) fn updated(&self, unit: usize) -> i64 {
+        self.count(unit, |slot| !slot.is_stopped && self.is_updated(slot))
+    }
+
+    /// The same for every unit.
+    pub(super) fn updated_by_unit(&self) -> Vec<i64> {
+        self.by_unit(|slot| !slot.is_stopped && self.is_updated(slot))
+    }
+
+    /// Units there are: those declared, and those slots are still in.
+    pub(super) fn units(&self) -> usize {
+        let highest = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit.max(slot.unit));
+        self.slots.iter().fold(self.facts.units.len().max(1), |units, slot| units.max(highest(slot) + 1))
+    }
+
+    /// The lowest number no slot has.
+    pub(super) fn free_number(&self) -> u32 {
+        self.slots.iter().fold(1, |free, slot| if slot.number == free { free + 1 } else { free })
+    }
+
+    /// Pods on their way out that count. A pod that waits for another to leave its slot is one with it.
+    pub(super) fn terminating(&self, replacement: PodReplacement) -> i64 {
+        let beyond = |slot: &Slot| {
+            let waits = slot.main.as_ref().is_none_or(|main| main.follows && main.created.is_none());
+            (slot.leaving - i64::from(waits)).max(0)
+        };
+        replacement.counted(sum(self.slots.iter().map(beyond).chain([self.strays])))
+    }
+
+    /// Pods as progress counts them. Ready and available are those at the target revision only: they start from nothing, so
+    /// the highest seen says how far a release came, and an old pod that recovers is no progress of it.
+    pub(super) fn counts(&self) -> Counts {
+        let all = || self.running().flat_map(pods);
+        let new = || all().filter(|pod| !self.is_old(pod));
+        Counts {
+            replicas: count(all()),
+            updated: count(self.running().filter(|slot| self.is_updated(slot))),
+            ready: count(new().filter(|pod| pod.ready.ready)),
+            available: count(self.running().filter(|slot| self.is_updated_available(slot))),
+        }
+    }
+}
+
+/// The pods of a slot, the main one first.
+pub(super) fn pods(slot: &Slot) -> impl Iterator<Item = &RolloutPod> {
+    slot.main.iter().chain(slot.next.iter().map(|next| &next.pod))
+}
+
+pub(super) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
+    i64::try_from(items.count()).unwrap_or(i64::MAX)
+}
+
+/// Does to the slots what an action says, as far as orders go: pods that are ordered are not made by that. Answers how many
+/// pods are on their way out of an instance that is no more.
+pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64 {
+    match action {
+        Action::Create { slot, unit, revision } => create(slots, slot, unit, revision),
+        Action::Remove(number) => return remove(slots, number),
+        Action::Surge(number) => change(slots, number, |slot| {
+            slot.next = Some(SurgePod { unit: slot.unit, pod: RolloutPod::ordered(target) });
+        }),
+        Action::Promote(number) => change(slots, number, |slot| {
+            if let Some(next) = slot.next.take() {
+                slot.unit = next.unit;
+                let main = slot.main.replace(next.pod);
+                leave(slot, main);
+            }
+        }),
+        Action::Renew(number) => change(slots, number, |slot| {
+            let main = slot.main.replace(RolloutPod::ordered(target));
+            leave(slot, main);
+            follow(slot);
+        }),
+        Action::Drop(number) => change(slots, number, |slot| {
+            let next = slot.next.take().map(|next| next.pod);
+            leave(slot, next);
+        }),
+        Action::Retire(number) => change(slots, number, |slot| {
+            let main = slot.main.take();
+            leave(slot, main);
+        }),
+        Action::Move { slot, unit } => change(slots, slot, |slot| {
+            slot.next = slot.main.as_ref().map(|main| SurgePod { unit, pod: RolloutPod::ordered(main.revision) });
+        }),
+        Action::Reassign { slot, unit } => change(slots, slot, |slot| {
+            slot.unit = unit;
+            let ordered = slot.main.as_ref().map(|main| RolloutPod::ordered(main.revision));
+            let main = std::mem::replace(&mut slot.main, ordered);
+            leave(slot, main);
+            follow(slot);
+        }),
+        Action::Divert { slot, unit } => change(slots, slot, |slot| {
+            let ordered = slot.next.as_ref().map(|next| SurgePod { unit, pod: RolloutPod::ordered(next.pod.revision) });
+            let next = std::mem::replace(&mut slot.next, ordered).map(|next| next.pod);
+            leave(slot, next);
+        }),
+    }
+    0
+}
+
+/// What leaves an instance goes on leaving without it.
+fn remove(slots: &mut Vec<Slot>, number: u32) -> i64 {
+    let is_it = |slot: &mut Slot| slot.number == number;
+    let left = |slot: Slot| slot.leaving + count(pods(&slot).filter(|pod| pod.created.is_some()));
+    sum(slots.extract_if(.., is_it).map(left))
+}
+
+fn change(slots: &mut [Slot], number: u32, how: impl FnOnce(&mut Slot)) {
+    if let Some(slot) = slots.iter_mut().find(|slot| slot.number == number) {
+        how(slot);
+    }
+}
+
+/// A pod that was never made has nothing to leave.
+fn leave(slot: &mut Slot, pod: Option<RolloutPod>) {
+    slot.leaving += i64::from(pod.is_some_and(|pod| pod.created.is_some()));
+}
+
+/// The main pod comes when what left its place is gone. One that was promoted has a place of its own.
+fn follow(slot: &mut Slot) {
+    let has_left = slot.leaving > 0;
+    if let Some(main) = &mut slot.main {
+        main.follows = has_left;
+    }
+}
+
+fn create(slots: &mut Vec<Slot>, number: u32, unit: usize, revision: u32) {
+    let main = Some(RolloutPod::ordered(revision));
+    match slots.binary_search_by_key(&number, |slot| slot.number) {
+        Ok(at) => {
+            slots[at].main = main;
+            follow(&mut slots[at]);
+        }
+        Err(at) => {
+            slots.insert(at, Slot { number, unit, is_stopped: false, is_bound: false, main, next: None, leaving: 0 })
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Decides the next step of a release that ends everything old before anything new starts (section 2.11).
+//!
+//! In slots: all main pods of other revisions retire at once, then, when nothing is on its way out any more, every slot
+//! without a pod gets one. The second half happens in a pause too: a group must not stay down because somebody paused it.
+
+use super::decision::Action;
+use super::draft::{Draft, count, pods};
+use super::facts::Slot;
+use crate::rollout::numbers::sum;
+use crate::rollout::recreate::{self, OldSet, RecreateStep};
+
+pub(super) fn recreate(draft: &mut Draft<'_>) {
+    if draft.facts.is_blind {
+        // Nothing could come before it is known what else still goes, so nobody goes either.
+        return;
+    }
+    // Twice: pods that were never made leave nothing to wait for.
+    step(draft);
+    step(draft);
+}
+
+fn step(draft: &mut Draft<'_>) {
+    let old = count(draft.running().flat_map(pods).filter(|pod| draft.is_old(pod)));
+    let new = count(draft.running().filter(|slot| draft.is_updated(slot)));
+    let leaving = sum(draft.slots.iter().map(|slot| slot.leaving).chain([draft.strays]));
+    let wanted = count(draft.running());
+    match recreate::step(wanted, (new > 0).then_some(new), &[OldSet { spec: old, actual: leaving }], &[]) {
+        RecreateStep::ScaleOldToZero if !draft.state.is_held() => retire(draft),
+        RecreateStep::CreateNew(_) | RecreateStep::ScaleNew(_) => fill(draft),
+        RecreateStep::ScaleOldToZero | RecreateStep::WaitForOldPods | RecreateStep::Nothing => {}
+    }
+}
+
+fn retire(draft: &mut Draft<'_>) {
+    let slots: Vec<Slot> = draft.running().cloned().collect();
+    for slot in slots {
+        let next_is_old = slot.next.as_ref().map(|next| draft.is_old(&next.pod));
+        let main_is_old = slot.main.as_ref().is_some_and(|main| draft.is_old(main));
+        match next_is_old {
+            Some(true) => draft.perform(Action::Drop(slot.number)),
+            // A rolling update was under way before: what it brought is what is wanted.
+            Some(false) if main_is_old => draft.perform(Action::Promote(slot.number)),
+            Some(false) | None => {}
+        }
+        if main_is_old && next_is_old != Some(false) {
+            draft.perform(Action::Retire(slot.number));
+        }
+    }
+}
+
+fn fill(draft: &mut Draft<'_>) {
+    let open: Vec<u32> = draft.running().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect();
+    open.into_iter().for_each(|number| draft.fill(number));
+}

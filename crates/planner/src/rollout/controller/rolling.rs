@@ -1,0 +1,184 @@
+//! Decides which instances a rolling update turns to: budgets on counts, ranking for the choice (sections 2.3, 2.4, 3.5).
+//!
+//! The arithmetic says how many pods of which revision go or come; here they get numbers. A slot holds one pod of the target
+//! revision at most, so where the new set grows, first the slots that just lost their pod are filled, then a pod comes
+//! beside another, the lowest number first. Pods that serve nobody go first, then those whose successor already serves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decision::Action;
+use super::draft::{Draft, count, pods};
+use super::facts::{RolloutStrategy, Slot};
+use crate::rollout::limits::{PodReplacement, RolloutLimits, Strategy, default_replacement};
+use crate::rollout::ranking;
+use crate::rollout::rolling::{self, RollingStep, SetSize, Sets};
+
+/// The strategy as limits know it; groups keep to none, and what they take is the group.
+pub fn budget_strategy(strategy: RolloutStrategy) -> Strategy {
+    match strategy {
+        RolloutStrategy::Rolling { surge, unavailable } => Strategy::RollingUpdate { surge, unavailable },
+        RolloutStrategy::Recreate | RolloutStrategy::Batches(_) => Strategy::Recreate,
+    }
+}
+
+/// The limits among the instances that are to run: a stopped one could never be available.
+pub(super) fn limits(draft: &Draft<'_>) -> RolloutLimits {
+    let stopped = count(draft.slots.iter().filter(|slot| slot.is_stopped));
+    RolloutLimits::of(
+        budget_strategy(draft.facts.settings.strategy),
+        draft.facts.replicas.saturating_sub(stopped).max(0),
+    )
+}
+
+/// Syncs until nothing moves: each step takes old pods or adds new ones, so there are only so many.
+pub(super) fn roll(draft: &mut Draft<'_>) {
+    let limits = limits(draft);
+    let settings = &draft.facts.settings;
+    // What is changed in place comes where the old pod goes, never beside it: pods that still go are not in its way, and
+    // waiting for them would take it down without a successor, and with that its address.
+    let replacement = match (settings.keeps_addresses, settings.replacement) {
+        (true, _) => PodReplacement::Started,
+        (false, Some(replacement)) => replacement,
+        (false, None) => default_replacement(budget_strategy(settings.strategy), &limits, false),
+    };
+    if draft.facts.is_blind && replacement.counted(1) > 0 {
+        // Whoever was taken now could not be followed before it is known what else still goes.
+        return;
+    }
+    for _ in 0..=draft.slots.len().saturating_mul(4) {
+        let order = shrink_order(draft);
+        let mut sets = sets(draft, &order, replacement).clamped();
+        if open(draft).is_empty() && single(draft).is_empty() {
+            // A slot holds two pods at most: where each has two old ones, one of them must go before a new one comes.
+            sets.terminating = limits.max_total;
+        }
+        match rolling::step(&limits, &sets) {
+            RollingStep::Nothing => break,
+            RollingStep::ScaleNew(size) => grow(draft, size.saturating_sub(sets.new.spec)),
+            RollingStep::ScaleOld { sizes, .. } => {
+                let lost = sets.old.iter().zip(sizes).map(|(set, size)| set.spec - size);
+                let lost: BTreeMap<u32, i64> = order.into_iter().zip(lost).collect();
+                lost.into_iter().for_each(|(revision, pods)| shrink(draft, revision, pods));
+            }
+        }
+    }
+    draft.settle();
+}
+
+/// Slots without a pod.
+fn open(draft: &Draft<'_>) -> Vec<u32> {
+    draft.running().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect()
+}
+
+/// Slots with one pod, which is old.
+fn single(draft: &Draft<'_>) -> Vec<u32> {
+    let is_single = |slot: &&Slot| slot.main.is_some() && slot.next.is_none() && !draft.is_updated(slot);
+    draft.running().filter(is_single).map(|slot| slot.number).collect()
+}
+
+/// Old revisions that pods are ordered at, the oldest first.
+pub(super) fn revisions(draft: &Draft<'_>) -> Vec<u32> {
+    let old: BTreeSet<u32> =
+        draft.running().flat_map(pods).filter(|pod| draft.is_old(pod)).map(|pod| pod.revision).collect();
+    old.into_iter().collect()
+}
+
+/// The old revisions in the order in which they give up pods: oldest first, but revisions whose pods are all ready after the
+/// others. With the pod of revision 1 ready for less than `MinReadySeconds` and that of revision 4 not started, revision 4
+/// goes first.
+fn shrink_order(draft: &Draft<'_>) -> Vec<u32> {
+    let unready: BTreeSet<u32> =
+        draft.running().flat_map(pods).filter(|pod| !pod.ready.ready).map(|pod| pod.revision).collect();
+    let mut order = revisions(draft);
+    order.sort_by_key(|revision| !unready.contains(revision));
+    order
+}
+
+/// Pods by revision, in the order of `old`. An instance that moves has two pods of the target revision and counts once.
+fn sets(draft: &Draft<'_>, old: &[u32], replacement: PodReplacement) -> Sets {
+    let mut sizes: BTreeMap<u32, SetSize> = BTreeMap::new();
+    for pod in draft.running().flat_map(pods).filter(|pod| draft.is_old(pod)) {
+        let size = sizes.entry(pod.revision).or_default();
+        size.spec += 1;
+        size.available += i64::from(draft.facts.is_available(pod));
+    }
+    let old = old.iter().filter_map(|revision| sizes.get(revision).copied()).collect();
+    let new = SetSize {
+        spec: count(draft.running().filter(|slot| draft.is_updated(slot))),
+        available: count(draft.running().filter(|slot| draft.is_updated_available(slot))),
+    };
+    Sets { new, old, terminating: draft.terminating(replacement) }
+}
+
+fn grow(draft: &mut Draft<'_>, pods: i64) {
+    let most = usize::try_from(pods).unwrap_or(0);
+    let (open, beside) = (open(draft), single(draft));
+    let filled = open.len().min(most);
+    open.into_iter().take(most).for_each(|number| draft.fill(number));
+    beside.into_iter().take(most - filled).for_each(|number| draft.perform(Action::Surge(number)));
+}
+
+/// One pod that may go.
+struct Victim {
+    number: u32,
+    is_next: bool,
+    pod: ranking::RankedPod,
+    is_available: bool,
+    class: u8,
+    /// It is being taken out of service: who is asked to drain it must not find another one chosen.
+    is_preparing: bool,
+    /// The release goes on without it: all the others come first.
+    is_skipped: bool,
+}
+
+fn shrink(draft: &mut Draft<'_>, revision: u32, pods: i64) {
+    let victims = victims(draft, revision);
+    for (number, is_next) in victims.into_iter().take(usize::try_from(pods).unwrap_or(0)) {
+        let has_next = draft.slot(number).is_some_and(|slot| slot.next.is_some());
+        match (is_next, has_next) {
+            (true, true) => draft.perform(Action::Drop(number)),
+            // Its main pod went a moment ago, so it is the main one now.
+            (true, false) | (false, false) => draft.vacate(number),
+            (false, true) => draft.perform(Action::Promote(number)),
+        }
+    }
+}
+
+/// The pods of a revision in the order they go.
+fn victims(draft: &Draft<'_>, revision: u32) -> Vec<(u32, bool)> {
+    let related: Vec<ranking::RankedPod> =
+        draft.running().flat_map(|slot| pods(slot).map(|pod| draft.facts.ranked(slot.number, pod))).collect();
+    let mut victims: Vec<Victim> = Vec::new();
+    for slot in draft.running() {
+        for (at, pod) in pods(slot).enumerate().filter(|(_, pod)| pod.revision == revision) {
+            let is_next = at > 0 || slot.main.is_none();
+            victims.push(Victim {
+                number: slot.number,
+                is_next,
+                pod: draft.facts.ranked(slot.number, pod),
+                is_available: draft.facts.is_available(pod),
+                class: class(draft, slot, is_next),
+                is_preparing: pod.is_preparing,
+                is_skipped: draft.is_skipped(slot),
+            });
+        }
+    }
+    let pods: Vec<ranking::RankedPod> = victims.iter().map(|victim| victim.pod.clone()).collect();
+    let mut order = ranking::deletion_order(&pods, &related, draft.facts.now);
+    let skipped_last = |victim: &Victim| victim.is_skipped && victim.is_available;
+    order.sort_by_key(|&at| {
+        let victim = &victims[at];
+        (skipped_last(victim), victim.is_available, victim.class, !victim.is_preparing)
+    });
+    order.into_iter().map(|at| (victims[at].number, victims[at].is_next)).collect()
+}
+
+/// What losing the pod means to its slot: nothing, one pod for another, or that nobody serves.
+fn class(draft: &Draft<'_>, slot: &Slot, is_next: bool) -> u8 {
+    match &slot.next {
+        Some(_) if is_next => 0,
+        Some(next) if draft.facts.is_available(&next.pod) => 0,
+        Some(_) => 2,
+        None => 1,
+    }
+}

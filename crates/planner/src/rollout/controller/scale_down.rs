@@ -1,0 +1,142 @@
+//! Decides which instances go when fewer are wanted (sections 0, 2.6, 3.5 and 4.6).
+//!
+//! A group without units loses its highest numbers; in units, the pods that serve least go first. A release by groups, and each
+//! unit of a rolling update, keeps its ratio of updated instances to others, so that scaling moves it neither forwards nor
+//! backwards. The surprise: a rolling update gives all that up where it would take what serves below its minimum.
+
+use std::cmp::Reverse;
+
+use super::decision::Action;
+use super::draft::{Draft, count, pods};
+use super::facts::{RolloutPod, RolloutStrategy, Slot};
+use super::rebalance::is_surge;
+use super::rolling::limits;
+use super::scaling::{commit, committed};
+use crate::rollout::ranking;
+use crate::rollout::split::{self, Split};
+
+/// Removes so many instances of each unit.
+pub(super) fn shrink(draft: &mut Draft<'_>, parts: &[i64]) {
+    let parts: Vec<(usize, i64)> = parts.iter().copied().enumerate().filter(|(_, part)| *part > 0).collect();
+    match draft.facts.settings.strategy {
+        RolloutStrategy::Batches(_) => parts.into_iter().for_each(|(unit, part)| shrink_batched(draft, unit, part)),
+        RolloutStrategy::Rolling { .. } => shrink_sets(draft, &parts),
+        RolloutStrategy::Recreate => {
+            for (unit, part) in parts {
+                let gone = first(&order(draft, unit), part);
+                remove(draft, gone);
+            }
+        }
+    }
+}
+
+fn first(order: &[u32], part: i64) -> Vec<u32> {
+    order.iter().copied().take(usize::try_from(part).unwrap_or(0)).collect()
+}
+
+fn remove(draft: &mut Draft<'_>, numbers: Vec<u32>) {
+    numbers.into_iter().for_each(|number| draft.perform(Action::Remove(number)));
+}
+
+/// How many updated instances and how many others a unit loses.
+fn losses(draft: &Draft<'_>, unit: usize, part: i64) -> Split {
+    let updated = draft.count(unit, |slot| draft.is_updated(slot));
+    let now = Split { updated, old: draft.count(unit, |_| true).saturating_sub(updated) };
+    let then = split::scaled(now, now.updated.saturating_add(now.old).saturating_sub(part));
+    Split { updated: now.updated - then.updated, old: now.old - then.old }
+}
+
+/// The instances of a unit that go so that it keeps its ratio.
+fn chosen(draft: &Draft<'_>, order: &[u32], losses: Split) -> Vec<u32> {
+    let is_updated = |number: u32| draft.slot(number).is_some_and(|slot| draft.is_updated(slot));
+    let side = |side: bool, most: i64| {
+        let of_side = order.iter().copied().filter(move |number| is_updated(*number) == side);
+        of_side.take(usize::try_from(most).unwrap_or(0))
+    };
+    side(true, losses.updated).chain(side(false, losses.old)).collect()
+}
+
+fn shrink_batched(draft: &mut Draft<'_>, unit: usize, part: i64) {
+    let (losses, before) = (losses(draft, unit, part), committed(draft, unit));
+    let gone = chosen(draft, &order(draft, unit), losses);
+    remove(draft, gone);
+    commit(draft, unit, (before - losses.updated).max(0));
+}
+
+fn shrink_sets(draft: &mut Draft<'_>, parts: &[(usize, i64)]) {
+    let of_unit = |&(unit, part): &(usize, i64)| {
+        let order = order(draft, unit);
+        if has_units(draft) { chosen(draft, &order, losses(draft, unit, part)) } else { first(&order, part) }
+    };
+    let mut gone: Vec<u32> = parts.iter().flat_map(of_unit).collect();
+    spare(draft, &mut gone);
+    remove(draft, gone);
+}
+
+/// Lets instances that serve nobody go in place of some that serve, until as many serve as must: of the same unit if there
+/// is one, else of another, and where each unit has its share then is for the division to make good.
+fn spare(draft: &Draft<'_>, gone: &mut [u32]) {
+    let serves = |number: &u32| draft.slot(*number).is_some_and(|slot| !slot.is_stopped && draft.is_available(slot));
+    let serving = count(draft.running().filter(|slot| draft.is_available(slot)));
+    let least = serving.min(limits(draft).min_available);
+    let lost = count(gone.iter().filter(|number| serves(number)));
+    let short = usize::try_from(least.saturating_sub(serving.saturating_sub(lost))).unwrap_or(0);
+    let all = (0..draft.units()).flat_map(|unit| order(draft, unit));
+    let mut idle: Vec<u32> = all.filter(|number| !gone.contains(number) && !serves(number)).collect();
+    let unit_of = |number: u32| draft.slot(number).map(|slot| slot.unit);
+    // The last in the order are those one would rather keep.
+    for number in gone.iter_mut().rev().filter(|number| serves(number)).take(short) {
+        let own = idle.iter().position(|other| unit_of(*other) == unit_of(*number));
+        if let Some(at) = own.or_else(|| (!idle.is_empty()).then_some(0)) {
+            *number = idle.remove(at);
+        }
+    }
+}
+
+/// With fewer instances, or a smaller surge, fewer second pods may be there: one of two goes. Where both serve, the old one
+/// does, but only while enough serve without it; the others become single as more pods do.
+pub(super) fn single(draft: &mut Draft<'_>) {
+    let limits = limits(draft);
+    let surplus = count(draft.running().flat_map(pods)).saturating_sub(limits.max_total);
+    let doubled = draft.running().filter(|slot| slot.main.is_some() && is_surge(slot));
+    let mut doubled: Vec<(i64, bool, u32)> = doubled.map(|slot| second(draft, slot)).collect();
+    doubled.sort_by_key(|&(lost, _, number)| (lost, Reverse(number)));
+    let serving = |pod: &&RolloutPod| draft.facts.is_available(pod);
+    let mut spare = count(draft.running().flat_map(pods).filter(serving)).saturating_sub(limits.min_available);
+    for (lost, serves, number) in doubled.into_iter().take(usize::try_from(surplus).unwrap_or(0)) {
+        if lost <= spare.max(0) {
+            spare -= lost;
+            draft.perform(if serves { Action::Promote(number) } else { Action::Drop(number) });
+        }
+    }
+}
+
+/// How many serving pods are lost when a slot becomes single, and whether its second pod stays.
+fn second(draft: &Draft<'_>, slot: &Slot) -> (i64, bool, u32) {
+    let main = slot.main.as_ref().is_some_and(|main| draft.facts.is_available(main));
+    let next = slot.next.as_ref().is_some_and(|next| draft.facts.is_available(&next.pod));
+    (i64::from(main && next), next, slot.number)
+}
+
+fn has_units(draft: &Draft<'_>) -> bool {
+    draft.facts.units.iter().any(|unit| !unit.name.is_empty())
+}
+
+/// The instances of a unit in the order they go.
+fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
+    let of_unit: Vec<&Slot> = draft.slots.iter().filter(|slot| slot.unit == unit).rev().collect();
+    if !has_units(draft) {
+        return of_unit.into_iter().map(|slot| slot.number).collect();
+    }
+    let related: Vec<ranking::RankedPod> =
+        draft.running().flat_map(|slot| pods(slot).map(|pod| draft.facts.ranked(slot.number, pod))).collect();
+    // Where nothing else decides, the highest number goes, as it does without units.
+    let last = |slot: &Slot| u32::MAX - slot.number;
+    let (with_pod, without): (Vec<&Slot>, Vec<&Slot>) = of_unit.into_iter().partition(|slot| slot.main.is_some());
+    let mains: Vec<ranking::RankedPod> =
+        with_pod.iter().filter_map(|slot| Some(draft.facts.ranked(last(slot), slot.main.as_ref()?))).collect();
+    let ranked = ranking::deletion_order(&mains, &related, draft.facts.now).into_iter().map(|at| with_pod[at]);
+    let mut order: Vec<&Slot> = without.into_iter().chain(ranked).collect();
+    order.sort_by_key(|slot| !slot.is_stopped && draft.is_available(slot));
+    order.into_iter().map(|slot| slot.number).collect()
+}

@@ -1,0 +1,299 @@
+//! A cluster for the conductor: pods take their time, break, and are made anew at their slot's revision.
+//!
+//! The leader remembers nothing: each tick it is given the facts and the stored release only. After every decision the cluster
+//! asks again, since a leader may be replaced at that very moment: the second answer must be that nothing is to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use crate::rollout::availability::Ready;
+use crate::rollout::batches::Spread;
+use crate::rollout::controller::{
+    Action, BatchStrategy, Control, Decision, DryRun, FailureAction, RolloutFacts, RolloutPod, RolloutSettings,
+    RolloutState, RolloutStrategy, Slot, UnitFacts, apply, controller, dry_run, perform_all,
+};
+use crate::rollout::limits::PodReplacement;
+use crate::rollout::moment::Moment;
+use crate::rollout::numbers::Amount;
+use crate::rollout::recreate::PodPhase;
+use crate::rollout::transition;
+
+/// The dry run in a cluster where every pod fits on every node.
+pub(super) fn plan(facts: &RolloutFacts) -> DryRun {
+    dry_run(facts, |_, _| ControlFlow::Continue(()))
+}
+
+pub(super) fn rolling(surge: i64, unavailable: i64) -> RolloutStrategy {
+    RolloutStrategy::Rolling { surge: Some(Amount::Count(surge)), unavailable: Some(Amount::Count(unavailable)) }
+}
+
+pub(super) fn batched(batch_size: i64, beta: bool) -> BatchStrategy {
+    BatchStrategy {
+        batch_size: Amount::Count(batch_size),
+        beta,
+        spread: Spread::Proportional,
+        needs_confirm: false,
+        window: None,
+    }
+}
+
+pub(super) fn settings(strategy: RolloutStrategy) -> RolloutSettings {
+    RolloutSettings {
+        strategy,
+        min_ready: Duration::ZERO,
+        deadline: Some(Duration::from_secs(600)),
+        replacement: None,
+        keeps_addresses: false,
+        failure_action: FailureAction::Hold,
+        fail_fast_restarts: 3,
+        failure_threshold: Amount::Count(0),
+        placement_patience: None,
+        auto_reschedule: None,
+    }
+}
+
+pub(super) fn healthy(revision: u32) -> RolloutPod {
+    let mut pod = RolloutPod::ordered(revision);
+    pod.node = "n".to_owned();
+    pod.phase = PodPhase::Running;
+    pod.ready = Ready { ready: true, since: Some(Moment::from_secs(0)) };
+    pod.created = Some(Moment::from_secs(0));
+    pod
+}
+
+pub(super) fn slot(number: u32, unit: usize, revision: u32) -> Slot {
+    Slot { number, unit, is_stopped: false, is_bound: false, main: Some(healthy(revision)), next: None, leaving: 0 }
+}
+
+/// Units with these wishes, named after their place.
+pub(super) fn units(wishes: impl IntoIterator<Item = Option<Amount>>) -> Vec<UnitFacts> {
+    let unit = |(at, wish): (usize, Option<Amount>)| UnitFacts { name: format!("u{at}"), wish, free_slots: None };
+    wishes.into_iter().enumerate().map(unit).collect()
+}
+
+/// What another leader finds.
+fn stored(state: &RolloutState) -> RolloutState {
+    let text = serde_json::to_string(state).expect("it can be written");
+    let found = serde_json::from_str(&text).expect("it can be read");
+    assert_eq!(found, *state);
+    found
+}
+
+pub(super) struct RolloutCluster {
+    pub facts: RolloutFacts,
+    /// One leader leads all the time, and is asked once.
+    pub is_led_by_one: bool,
+    /// Revisions that never get ready.
+    pub broken: BTreeSet<u32>,
+    /// How long a pod takes to get ready once made, and to leave, in ticks.
+    pub start: i64,
+    pub end: i64,
+    /// How many pods each unit has room for; any number where nothing is said.
+    pub room: Vec<Option<usize>>,
+    /// Pods on their way out, by slot: the ticks each still takes.
+    leaving: BTreeMap<u32, Vec<i64>>,
+    /// Pods on their way out of instances that are no more: the ticks each still takes.
+    strays: Vec<i64>,
+    pub last: Option<Decision>,
+    /// Decisions that did something.
+    pub history: Vec<(u64, Vec<Action>)>,
+}
+
+impl RolloutCluster {
+    /// A group at revision 1 that is as it should be: this many instances of each unit.
+    pub(super) fn settled(strategy: RolloutStrategy, sizes: &[usize]) -> Self {
+        let unit_of = sizes.iter().enumerate().flat_map(|(unit, size)| std::iter::repeat_n(unit, *size));
+        let slots: Vec<Slot> = unit_of.zip(1..).map(|(unit, number)| slot(number, unit, 1)).collect();
+        let mut state = RolloutState::toward(1);
+        state.phase = transition::RolloutPhase::Completed;
+        let facts = RolloutFacts {
+            settings: settings(strategy),
+            replicas: i64::try_from(slots.len()).expect("few"),
+            target: 1,
+            equals: BTreeSet::new(),
+            proven: Some(1),
+            is_rollback: false,
+            can_roll_back: true,
+            units: units(vec![None; sizes.len()]),
+            slots,
+            strays: 0,
+            is_blind: false,
+            state,
+            now: Moment::from_secs(1_000),
+        };
+        let wishes = sizes.iter().map(|size| Some(Amount::Count(i64::try_from(*size).expect("few"))));
+        let mut cluster = Self {
+            facts,
+            is_led_by_one: false,
+            broken: BTreeSet::new(),
+            start: 0,
+            end: 0,
+            room: Vec::new(),
+            leaving: BTreeMap::new(),
+            strays: Vec::new(),
+            last: None,
+            history: Vec::new(),
+        };
+        if sizes.windows(2).any(|two| two[0] != two[1]) {
+            cluster.facts.units = units(wishes);
+        }
+        cluster.decide();
+        assert_eq!(cluster.history, [], "it was as it should be");
+        cluster
+    }
+
+    pub(super) fn roll_out(&mut self, target: u32) -> &mut Self {
+        self.facts.target = target;
+        self
+    }
+
+    /// Back to revision 1, which completed, under a new number.
+    pub(super) fn undo(&mut self, target: u32) -> &mut Self {
+        self.facts.target = target;
+        self.facts.equals = BTreeSet::from([1]);
+        self.facts.is_rollback = true;
+        self
+    }
+
+    pub(super) fn say(&mut self, control: Control) {
+        self.facts.state = apply(&self.facts.state, control, self.facts.now).expect("nothing against it");
+    }
+
+    /// One decision and what it orders; nothing in the cluster moves.
+    pub(super) fn decide(&mut self) -> Decision {
+        let decision = controller(&self.facts);
+        self.facts.state = if self.is_led_by_one { decision.state.clone() } else { stored(&decision.state) };
+        for (number, leaving) in self.perform(&decision.actions) {
+            self.leaving.entry(number).or_default().extend(std::iter::repeat_n(self.end, leaving));
+        }
+        if !decision.actions.is_empty() {
+            self.history.push((decision.state.batch, decision.actions.clone()));
+        }
+        if !self.is_led_by_one {
+            let again = controller(&self.facts);
+            assert_eq!(again.actions, [], "a second leader does nothing more after {:?}", decision.actions);
+            assert_eq!(again.state, decision.state, "and remembers the same");
+        }
+        self.last = Some(decision.clone());
+        decision
+    }
+
+    /// How many more pods of each slot are on their way out.
+    fn perform(&mut self, actions: &[Action]) -> Vec<(u32, usize)> {
+        let before: BTreeMap<u32, i64> = self.facts.slots.iter().map(|slot| (slot.number, slot.leaving)).collect();
+        let left = perform_all(&mut self.facts.slots, self.facts.target, actions);
+        self.facts.strays += left;
+        self.strays.extend(std::iter::repeat_n(self.end, usize::try_from(left).expect("none came back")));
+        self.leaving.retain(|number, _| self.facts.slots.iter().any(|slot| slot.number == *number));
+        let more = |slot: &Slot| {
+            let more = slot.leaving - before.get(&slot.number).copied().unwrap_or(0);
+            (slot.number, usize::try_from(more).expect("none came back"))
+        };
+        self.facts.slots.iter().map(more).collect()
+    }
+
+    /// Time passes: pods leave, are made, and get ready.
+    pub(super) fn pass(&mut self) {
+        self.facts.now = self.facts.now.after(Duration::from_secs(1));
+        let (now, start) = (self.facts.now, Duration::from_secs(u64::try_from(self.start).expect("not before")));
+        let waits = self.facts.settings.replacement != Some(PodReplacement::Started);
+        self.find_places();
+        self.strays.iter_mut().for_each(|left| *left -= 1);
+        self.strays.retain(|left| *left > 0);
+        self.facts.strays = i64::try_from(self.strays.len()).expect("few");
+        for slot in &mut self.facts.slots {
+            let leaving = self.leaving.entry(slot.number).or_default();
+            leaving.iter_mut().for_each(|left| *left -= 1);
+            leaving.retain(|left| *left > 0);
+            slot.leaving = i64::try_from(leaving.len()).expect("few");
+            let held = waits && slot.leaving > 0;
+            let next = slot.next.as_mut().map(|next| (&mut next.pod, false));
+            for (pod, held) in slot.main.as_mut().map(|main| (main, held)).into_iter().chain(next) {
+                let may_run = !slot.is_stopped && !held && pod.unschedulable_since.is_none();
+                if pod.created.is_none() && may_run {
+                    (pod.created, pod.node, pod.phase) = (Some(now), "n".to_owned(), PodPhase::Running);
+                }
+                let is_up = pod.created.is_some_and(|created| created.after(start) <= now);
+                if is_up && !pod.ready.ready && !self.broken.contains(&pod.revision) {
+                    pod.ready = Ready { ready: true, since: Some(now) };
+                }
+            }
+        }
+        if let Some(transition::RolloutPhase::Completed) = self.last.as_ref().map(|last| last.state.phase) {
+            self.facts.proven = Some(self.facts.target);
+        }
+    }
+
+    /// Pods that are not made yet find a place in their unit or are called unschedulable, the lowest number first.
+    fn find_places(&mut self) {
+        let now = self.facts.now;
+        let mut room = self.room.clone();
+        for is_made in [true, false] {
+            for slot in &mut self.facts.slots {
+                let next = slot.next.as_mut().map(|next| (next.unit, &mut next.pod));
+                let pods = slot.main.as_mut().map(|main| (slot.unit, main)).into_iter().chain(next);
+                for (unit, pod) in pods.filter(|(_, pod)| pod.created.is_some() == is_made) {
+                    let Some(Some(free)) = room.get_mut(unit) else { continue };
+                    let is_placed = is_made || *free > 0;
+                    *free = free.saturating_sub(1);
+                    let since = pod.unschedulable_since.or(Some(now));
+                    pod.unschedulable_since = if is_placed { None } else { since };
+                }
+            }
+        }
+    }
+
+    /// The units are declared in another order; those nobody declares stay behind them.
+    pub(super) fn rotate_units(&mut self, by: usize) {
+        let units = self.facts.units.len();
+        let by = by % units;
+        self.facts.units.rotate_left(by);
+        let now = |unit: usize| if unit < units { (unit + units - by) % units } else { unit };
+        for slot in &mut self.facts.slots {
+            slot.unit = now(slot.unit);
+            slot.next.iter_mut().for_each(|next| next.unit = now(next.unit));
+        }
+    }
+
+    /// The pod of a slot dies; whoever keeps instances makes it anew.
+    pub(super) fn kill(&mut self, at: usize) {
+        let now = self.facts.now;
+        if let Some(main) = self.facts.slots.get_mut(at).and_then(|slot| slot.main.as_mut()) {
+            main.ready = Ready { ready: false, since: None };
+            main.created = main.created.map(|_| now);
+        }
+    }
+
+    /// Ticks until the release is over or this many have passed.
+    pub(super) fn run(&mut self, most: usize) -> &Decision {
+        for _ in 0..most {
+            let decision = self.decide();
+            self.pass();
+            if !decision.state.is_open() && decision.actions.is_empty() {
+                break;
+            }
+        }
+        self.last.as_ref().expect("it was asked")
+    }
+
+    pub(super) fn pods(&self) -> impl Iterator<Item = &RolloutPod> {
+        self.facts.slots.iter().flat_map(|slot| slot.main.iter().chain(slot.next.iter().map(|next| &next.pod)))
+    }
+
+    /// Pods ordered at each revision.
+    pub(super) fn mix(&self) -> BTreeMap<u32, usize> {
+        let mut mix = BTreeMap::new();
+        self.pods().for_each(|pod| *mix.entry(pod.revision).or_default() += 1);
+        mix
+    }
+
+    pub(super) fn available(&self) -> i64 {
+        let running = self.pods().filter(|pod| self.facts.is_available(pod));
+        i64::try_from(running.count()).expect("few")
+    }
+
+    pub(super) fn revisions(&self) -> Vec<u32> {
+        self.facts.slots.iter().filter_map(|slot| Some(slot.main.as_ref()?.revision)).collect()
+    }
+}

@@ -1,0 +1,242 @@
+//! Instances that go to another unit.
+
+use std::time::Duration;
+
+use super::cluster::{RolloutCluster, batched, healthy, rolling};
+use crate::rollout::controller::{
+    Action, AutoReschedule, BatchStrategy, Cause, Control, FailBack, RolloutStatus, RolloutStrategy, UnitFacts,
+};
+use crate::rollout::moment::Moment;
+use crate::rollout::numbers::Amount;
+use crate::rollout::recreate::PodPhase;
+
+fn sizes(cluster: &RolloutCluster) -> Vec<usize> {
+    (0..cluster.facts.units.len()).map(|at| cluster.facts.slots.iter().filter(|slot| slot.unit == at).count()).collect()
+}
+
+#[test]
+fn quota_that_moves_is_made_before_it_is_broken() {
+    for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
+        let mut cluster = RolloutCluster::settled(strategy, &[5, 5]);
+        cluster.facts.units[0].wish = Some(Amount::Count(8));
+        let decision = cluster.decide();
+        let moved = |slot| Action::Move { slot, unit: 0 };
+        assert_eq!((decision.actions, sizes(&cluster)), (vec![moved(10), moved(9), moved(8)], vec![5, 5]));
+        cluster.pass();
+        cluster.facts.slots[9].next.as_mut().expect("it moves").pod.ready.ready = false;
+        assert_eq!(cluster.decide().actions, [Action::Promote(8), Action::Promote(9)]);
+        cluster.pass();
+        assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![Action::Promote(10)], vec![8, 2]));
+    }
+}
+
+#[test]
+fn an_instance_that_serves_nobody_follows_at_once() {
+    let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2, 2]);
+    cluster.kill(2);
+    cluster.facts.units[0].wish = Some(Amount::Count(3));
+    let decision = cluster.decide();
+    assert_eq!(decision.actions, [Action::Move { slot: 3, unit: 0 }, Action::Promote(3)]);
+}
+
+#[test]
+fn an_instance_that_ended_for_good_does_not_hold_up_those_that_move() {
+    for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
+        let mut cluster = RolloutCluster::settled(strategy, &[2, 2]);
+        cluster.kill(0);
+        cluster.facts.units[0].wish = Some(Amount::Count(3));
+        assert_eq!(cluster.decide().actions, [Action::Move { slot: 4, unit: 0 }]);
+        cluster.facts.slots[3].next.as_mut().expect("it moves").pod = healthy(1);
+        assert_eq!(cluster.decide().actions, [], "the first may come back");
+        cluster.facts.slots[0].main.as_mut().expect("a pod").phase = PodPhase::Failed;
+        assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![Action::Promote(4)], vec![3, 1]));
+    }
+}
+
+#[test]
+fn a_move_that_is_no_longer_wanted_is_taken_back() {
+    let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3, 3]);
+    cluster.facts.units[0].wish = Some(Amount::Count(5));
+    cluster.decide();
+    cluster.facts.units[0].wish = None;
+    assert_eq!(cluster.decide().actions, [Action::Drop(5), Action::Drop(6)]);
+    assert_eq!(sizes(&cluster), [3, 3]);
+}
+
+#[test]
+fn a_unit_that_is_no_longer_declared_is_left() {
+    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[2, 2, 2]);
+    cluster.facts.units.pop();
+    cluster.run(1);
+    cluster.decide();
+    assert_eq!(cluster.facts.slots.iter().map(|slot| slot.unit).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 0]);
+}
+
+/// Ten instances over two units toward revision 2, all at once; the new pods of some find no room.
+fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> RolloutCluster {
+    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(10, false)), &[5, 5]);
+    cluster.facts.units.iter_mut().zip(free).for_each(|(unit, free_slots)| unit.free_slots = free_slots);
+    cluster.facts.settings.auto_reschedule =
+        Some(AutoReschedule { delay: Duration::from_secs(30), fail_back: FailBack::Lazy });
+    cluster.roll_out(2).decide();
+    for unit in stuck_units {
+        let of_unit = cluster.facts.slots.iter_mut().filter(|slot| slot.unit == *unit).take(2);
+        for main in of_unit.filter_map(|slot| slot.main.as_mut()) {
+            main.unschedulable_since = Some(Moment::from_secs(1_000));
+        }
+    }
+    cluster
+}
+
+#[test]
+fn pods_without_room_go_where_there_is_some_after_their_delay() {
+    let mut cluster = stuck([None, None], &[0]);
+    assert_eq!(cluster.decide().actions, []);
+    cluster.facts.now = Moment::from_secs(1_030);
+    let moved = |slot| Action::Reassign { slot, unit: 1 };
+    assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![moved(1), moved(2)], vec![3, 7]));
+    assert_eq!(
+        (cluster.facts.state.allotment.targets.clone(), cluster.facts.state.committed.clone()),
+        (vec![3, 7], vec![3, 7])
+    );
+    assert_eq!(cluster.run(10).report.status, RolloutStatus::Complete);
+    assert_eq!(sizes(&cluster), [3, 7], "it does not come back by itself");
+}
+
+#[test]
+fn when_everybody_is_stuck_nobody_moves() {
+    let mut cluster = stuck([None, None], &[0, 1]);
+    cluster.facts.now = Moment::from_secs(1_030);
+    let decision = cluster.decide();
+    assert_eq!(decision.actions, []);
+    assert_eq!(decision.report.units.iter().map(|unit| unit.unplaced).collect::<Vec<_>>(), [2, 2]);
+}
+
+#[test]
+fn quota_comes_back_with_the_next_scaling_or_eagerly_with_time() {
+    let mut cluster = stuck([None, None], &[0]);
+    cluster.facts.now = Moment::from_secs(1_030);
+    cluster.run(10);
+    cluster.facts.replicas = 12;
+    cluster.run(10);
+    assert_eq!(sizes(&cluster), [6, 6]);
+    let mut cluster = stuck([None, None], &[0]);
+    cluster.facts.settings.auto_reschedule =
+        Some(AutoReschedule { delay: Duration::from_secs(30), fail_back: FailBack::Eager });
+    cluster.facts.now = Moment::from_secs(1_030);
+    cluster.run(10);
+    cluster.facts.now = Moment::from_secs(2_000);
+    (0..3).for_each(|_| {
+        cluster.decide();
+        cluster.pass();
+    });
+    assert_eq!(sizes(&cluster), [5, 5]);
+}
+
+#[test]
+fn a_release_takes_an_instance_that_is_about_to_move() {
+    let mut cluster = RolloutCluster::settled(
+        RolloutStrategy::Batches(BatchStrategy { window: None, ..batched(10, false) }),
+        &[3, 3],
+    );
+    cluster.facts.units[0].wish = Some(Amount::Count(5));
+    cluster.decide();
+    assert_eq!(cluster.roll_out(2).run(30).report.status, RolloutStatus::Complete);
+    cluster.decide();
+    cluster.pass();
+    cluster.decide();
+    assert_eq!((sizes(&cluster), cluster.revisions()), (vec![5, 1], vec![2; 6]));
+}
+
+/// Three instances of one unit and one of another toward revision 2; the first unit has no room for anything new.
+fn crowded(strategy: RolloutStrategy, sizes: &[usize]) -> RolloutCluster {
+    let mut cluster = RolloutCluster::settled(strategy, sizes);
+    cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+    cluster.facts.settings.auto_reschedule =
+        Some(AutoReschedule { delay: Duration::from_secs(2), fail_back: FailBack::Lazy });
+    cluster.room = vec![Some(0)];
+    cluster.roll_out(2);
+    cluster
+}
+
+#[test]
+fn a_second_pod_without_room_goes_to_another_unit_and_the_instance_follows() {
+    let mut cluster = crowded(rolling(1, 0), &[1, 1]);
+    assert_eq!(cluster.decide().actions, [Action::Surge(1)]);
+    (0..3).for_each(|_| cluster.pass());
+    assert_eq!(cluster.decide().actions, [Action::Divert { slot: 1, unit: 1 }]);
+    assert_eq!(cluster.facts.state.allotment.targets, [0, 2]);
+    cluster.pass();
+    assert_eq!(cluster.decide().actions, [Action::Promote(1), Action::Surge(2)]);
+    assert_eq!(cluster.run(10).report.status, RolloutStatus::Complete);
+    assert_eq!((sizes(&cluster), cluster.revisions()), (vec![0, 2], vec![2, 2]));
+}
+
+#[test]
+fn an_instance_bound_to_its_data_stays_where_there_is_no_room() {
+    let mut cluster = crowded(rolling(1, 0), &[1, 1]);
+    cluster.facts.slots[0].is_bound = true;
+    cluster.facts.settings.placement_patience = Some(Duration::from_secs(5));
+    cluster.run(20);
+    assert_eq!((sizes(&cluster), cluster.available()), (vec![1, 1], 2));
+    assert_eq!(cluster.decide().report.status, RolloutStatus::Held(Cause::Unschedulable));
+}
+
+#[test]
+fn a_second_pod_nobody_has_room_for_fails_the_release() {
+    let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
+    cluster.facts.settings.placement_patience = Some(Duration::from_secs(5));
+    cluster.room = vec![Some(0)];
+    cluster.roll_out(2).run(10);
+    let decision = cluster.decide();
+    assert_eq!(decision.report.status, RolloutStatus::Held(Cause::Unschedulable));
+    assert_eq!((decision.state.failure.expect("it failed").slots, cluster.available()), (vec![1], 2));
+}
+
+#[test]
+fn quota_follows_pods_that_get_stuck_one_after_the_other() {
+    let mut cluster = crowded(RolloutStrategy::Batches(batched(1, false)), &[3, 3]);
+    assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete);
+    assert_eq!((sizes(&cluster), cluster.facts.state.allotment.sent.clone()), (vec![0, 6], vec![(0, 1)]));
+}
+
+#[test]
+fn a_stuck_pod_its_unit_has_too_many_of_goes_where_the_division_wants_it() {
+    for strategy in [rolling(1, 0), rolling(0, 1), RolloutStrategy::Batches(batched(1, true))] {
+        let mut cluster = crowded(strategy, &[3, 1]);
+        cluster.facts.settings.auto_reschedule = None;
+        cluster.facts.units[0].wish = Some(Amount::Count(0));
+        assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete, "{strategy:?}");
+        assert_eq!((sizes(&cluster), cluster.revisions()), (vec![0, 4], vec![2; 4]));
+    }
+}
+
+#[test]
+fn an_abort_takes_back_a_second_pod_that_was_diverted() {
+    let mut cluster = crowded(rolling(1, 0), &[1, 1]);
+    cluster.decide();
+    (0..3).for_each(|_| cluster.pass());
+    cluster.decide();
+    cluster.say(Control::Abort);
+    let decision = cluster.decide();
+    assert_eq!(decision.actions[0], Action::Drop(1));
+    (0..5).for_each(|_| {
+        cluster.decide();
+        cluster.pass();
+    });
+    assert_eq!(cluster.revisions(), [1, 1], "the mix stays");
+}
+
+#[test]
+fn a_unit_that_is_left_behind_does_not_bring_back_quota_when_its_last_instance_goes() {
+    let mut cluster = stuck([None, None], &[0]);
+    cluster.facts.now = Moment::from_secs(1_030);
+    cluster.run(10);
+    assert_eq!(cluster.facts.state.allotment.targets, [3, 7]);
+    let declared = cluster.facts.units.clone();
+    let gone = UnitFacts { name: "gone".to_owned(), wish: Some(Amount::Count(0)), free_slots: None };
+    cluster.facts.units.push(gone);
+    assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![], vec![3, 7, 0]));
+    cluster.facts.units = declared;
+    assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![], vec![3, 7]));
+}

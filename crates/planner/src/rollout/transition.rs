@@ -1,0 +1,221 @@
+//! Decides the next phase of a rollout by batches (section 4.4).
+//!
+//! A confirmation refers to a finished batch: one that comes while the batch still runs is dropped and reported. The last
+//! batch needs none. During a pause pods in flight finish, but no batch starts and a confirmation is kept.
+
+pub use contract::rollout_view::RolloutPhase;
+
+/// The annotation with which a user confirms a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Confirmation {
+    Absent,
+    /// `false`: waits for the user.
+    Asked,
+    /// `true`.
+    Given,
+    /// Any other text, which does not confirm.
+    Unclear(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransitionAction {
+    Nothing,
+    /// Commits the next batch, all units in one transaction.
+    StartBatch,
+    /// Records the revision as completed and cleans up the history.
+    Finish,
+    /// Reports that a confirmation came too early.
+    ResetConfirm,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransitionInput {
+    pub phase: RolloutPhase,
+    pub mark: Confirmation,
+    pub is_paused: bool,
+    pub is_aborted: bool,
+    /// A user confirms each batch but the last.
+    pub needs_confirm: bool,
+    /// Each unit has as many available pods at the target revision as are committed.
+    pub batch_done: bool,
+    /// Some pods are not committed yet.
+    pub work_left: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    pub phase: RolloutPhase,
+    pub mark: Confirmation,
+    pub action: TransitionAction,
+}
+
+pub fn step(release: &TransitionInput) -> Transition {
+    let to = |phase, mark, action| Transition { phase, mark, action };
+    let stay = || to(release.phase, release.mark.clone(), TransitionAction::Nothing);
+    match release.phase {
+        RolloutPhase::Completed | RolloutPhase::Aborted => stay(),
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if release.is_aborted => {
+            to(RolloutPhase::Aborted, Confirmation::Absent, TransitionAction::Nothing)
+        }
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if release.is_paused => stay(),
+        RolloutPhase::Running if !release.batch_done => match release.mark {
+            Confirmation::Given => to(RolloutPhase::Running, Confirmation::Absent, TransitionAction::ResetConfirm),
+            Confirmation::Absent | Confirmation::Asked | Confirmation::Unclear(_) => stay(),
+        },
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if !release.work_left => {
+            to(RolloutPhase::Completed, Confirmation::Absent, TransitionAction::Finish)
+        }
+        RolloutPhase::Running if release.needs_confirm => {
+            to(RolloutPhase::WaitingForConfirm, Confirmation::Asked, TransitionAction::Nothing)
+        }
+        RolloutPhase::WaitingForConfirm if release.needs_confirm && release.mark != Confirmation::Given => {
+            to(RolloutPhase::WaitingForConfirm, Confirmation::Asked, TransitionAction::Nothing)
+        }
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm => {
+            to(RolloutPhase::Running, Confirmation::Absent, TransitionAction::StartBatch)
+        }
+    }
+}
+
+/// The pods of a unit that may be at the target revision now, when at most `window` of them may be unavailable: 6 committed, 3
+/// available, window 2: 5.
+pub fn windowed(group_target: i64, updated_available: i64, window: i64) -> i64 {
+    group_target.min(updated_available.saturating_add(window))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rollout::properties::property;
+
+    fn release(phase: RolloutPhase, mark: Confirmation) -> TransitionInput {
+        TransitionInput {
+            phase,
+            mark,
+            is_paused: false,
+            is_aborted: false,
+            needs_confirm: true,
+            batch_done: true,
+            work_left: true,
+        }
+    }
+
+    #[track_caller]
+    fn leads_to(release: &TransitionInput, phase: RolloutPhase, mark: Confirmation, action: TransitionAction) {
+        assert_eq!(step(release), Transition { phase, mark, action });
+    }
+
+    #[test]
+    fn a_release_goes_from_group_to_group() {
+        let idle = TransitionInput { batch_done: false, ..release(RolloutPhase::Idle, Confirmation::Absent) };
+        leads_to(&idle, RolloutPhase::Running, Confirmation::Absent, TransitionAction::StartBatch);
+        let running = TransitionInput { batch_done: false, ..release(RolloutPhase::Running, Confirmation::Absent) };
+        leads_to(&running, RolloutPhase::Running, Confirmation::Absent, TransitionAction::Nothing);
+        leads_to(
+            &release(RolloutPhase::Running, Confirmation::Absent),
+            RolloutPhase::WaitingForConfirm,
+            Confirmation::Asked,
+            TransitionAction::Nothing,
+        );
+        let given = release(RolloutPhase::WaitingForConfirm, Confirmation::Given);
+        leads_to(&given, RolloutPhase::Running, Confirmation::Absent, TransitionAction::StartBatch);
+        let last = TransitionInput { work_left: false, ..release(RolloutPhase::Running, Confirmation::Absent) };
+        leads_to(&last, RolloutPhase::Completed, Confirmation::Absent, TransitionAction::Finish);
+        leads_to(
+            &release(RolloutPhase::Completed, Confirmation::Absent),
+            RolloutPhase::Completed,
+            Confirmation::Absent,
+            TransitionAction::Nothing,
+        );
+    }
+
+    #[test]
+    fn only_an_exact_true_confirms() {
+        for mark in [Confirmation::Absent, Confirmation::Asked, Confirmation::Unclear("yes".to_owned())] {
+            let waiting = release(RolloutPhase::WaitingForConfirm, mark);
+            leads_to(&waiting, RolloutPhase::WaitingForConfirm, Confirmation::Asked, TransitionAction::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_confirmation_before_the_group_is_done_is_dropped() {
+        let early = TransitionInput { batch_done: false, ..release(RolloutPhase::Running, Confirmation::Given) };
+        leads_to(&early, RolloutPhase::Running, Confirmation::Absent, TransitionAction::ResetConfirm);
+        leads_to(
+            &release(RolloutPhase::Running, Confirmation::Given),
+            RolloutPhase::WaitingForConfirm,
+            Confirmation::Asked,
+            TransitionAction::Nothing,
+        );
+    }
+
+    #[test]
+    fn without_confirmation_the_next_group_follows_at_once() {
+        let free = |phase, mark| TransitionInput { needs_confirm: false, ..release(phase, mark) };
+        leads_to(
+            &free(RolloutPhase::Running, Confirmation::Absent),
+            RolloutPhase::Running,
+            Confirmation::Absent,
+            TransitionAction::StartBatch,
+        );
+        leads_to(
+            &free(RolloutPhase::WaitingForConfirm, Confirmation::Asked),
+            RolloutPhase::Running,
+            Confirmation::Absent,
+            TransitionAction::StartBatch,
+        );
+    }
+
+    #[test]
+    fn a_pause_freezes_and_an_abort_ends() {
+        for phase in [RolloutPhase::Idle, RolloutPhase::Running, RolloutPhase::WaitingForConfirm] {
+            let paused = TransitionInput { is_paused: true, ..release(phase, Confirmation::Given) };
+            leads_to(&paused, phase, Confirmation::Given, TransitionAction::Nothing);
+            leads_to(
+                &TransitionInput { is_aborted: true, ..paused },
+                RolloutPhase::Aborted,
+                Confirmation::Absent,
+                TransitionAction::Nothing,
+            );
+        }
+    }
+
+    #[test]
+    fn a_window_opens_as_pods_become_available() {
+        assert_eq!([windowed(6, 0, 2), windowed(6, 3, 2), windowed(6, 5, 2)], [2, 5, 6]);
+    }
+
+    fn any_mark() -> impl Strategy<Value = Option<Confirmation>> {
+        let said =
+            [Confirmation::Asked, Confirmation::Given, Confirmation::Absent, Confirmation::Unclear("yes".to_owned())];
+        prop::option::weighted(0.5, prop::sample::select(said.to_vec()))
+    }
+
+    property! {
+        fn a_group_starts_only_when_the_one_before_was_done_and_confirmed(
+            groups in 1..6u32, needs_confirm: bool,
+            said in prop::collection::vec((any_mark(), any::<bool>(), any::<bool>()), 0..40),
+        ) {
+            let (mut now, mut started) = (TransitionInput { needs_confirm, ..release(RolloutPhase::Idle, Confirmation::Absent) }, 0);
+            for (mark, is_paused, batch_done) in said {
+                now.mark = mark.unwrap_or(now.mark);
+                (now.is_paused, now.batch_done, now.work_left) = (is_paused, batch_done, started < groups);
+                let Transition { phase, mark, action } = step(&now);
+                if action == TransitionAction::StartBatch {
+                    prop_assert!(!is_paused && started < groups, "there is one to start");
+                    prop_assert!(now.phase != RolloutPhase::Running || (batch_done && !needs_confirm));
+                    prop_assert!(now.phase != RolloutPhase::WaitingForConfirm || !needs_confirm || now.mark == Confirmation::Given);
+                    started += 1;
+                }
+                if phase == RolloutPhase::Completed {
+                    prop_assert_eq!(started, groups);
+                    break;
+                }
+                prop_assert!(action != TransitionAction::ResetConfirm || (now.mark == Confirmation::Given && !batch_done));
+                (now.phase, now.mark) = (phase, mark);
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Processes of the cluster are killed and stopped, one after another.
+
+use super::Scenario;
+use crate::chaos::fault::{self, Fault, InjectedFault};
+use crate::chaos::random::Random;
+use crate::cluster::{Cluster, Error};
+
+/// What is done, in this order.
+#[derive(Debug)]
+pub(crate) struct Kills(pub(crate) Vec<Fault>);
+
+impl Scenario for Kills {
+    async fn inject_faults(&mut self, cluster: &Cluster, random: &mut Random) -> Result<Vec<InjectedFault>, Error> {
+        let mut happened = Vec::new();
+        for one in &self.0 {
+            happened.push(fault::perform(cluster, one, random).await?);
+        }
+        Ok(happened)
+    }
+}

@@ -1,0 +1,255 @@
+//! Messages that nobody can read arrive on every subject: nobody panics, good messages go on, and each bad one is kept with its reason.
+//!
+//! Two subjects hold no letter to be dead: a request for the whole report has no content, and events are read by people only,
+//! who are not shown what cannot be read.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use contract::notice::DeadLetter;
+use contract::subjects;
+use fabric::nats::{Args, Bus};
+use reqwest::Method;
+
+use super::{Findings, Scenario, command, create, delete, group_on};
+use crate::chaos::checks::Promise;
+use crate::chaos::fault::InjectedFault;
+use crate::chaos::random::Random;
+use crate::chaos::raw_nats::RawNats;
+use crate::cluster::{Answer, Cluster, Error, Request, eventually};
+
+/// The node that is written to.
+const NODE: &str = "node-1";
+/// The messages come in so many waves, so that there are some all the time.
+const WAVES: usize = 10;
+const BETWEEN_WAVES: Duration = Duration::from_millis(500);
+/// Every letter is synced to disk; thousands of them take their time on a busy machine.
+const KEPT: Duration = Duration::from_secs(150);
+const SOON: Duration = Duration::from_secs(60);
+/// Dead letters read at a time.
+const PART: u64 = 1_000;
+
+/// The experiment.
+#[derive(Debug)]
+pub(crate) struct Malformed {
+    each: usize,
+    findings: Findings,
+}
+
+/// One subject messages are sent to.
+#[derive(Debug, Clone)]
+struct Subject {
+    subject: String,
+    /// What cannot be read is kept among the dead letters.
+    has_dead_letters: bool,
+}
+
+impl Malformed {
+    pub(crate) fn new(each: usize) -> Self {
+        Self { each, findings: Findings::default() }
+    }
+
+    /// Sends everything, wave by wave.
+    async fn flood(&self, cluster: &Cluster) -> Result<(), Error> {
+        let mut raw = RawNats::connect(&cluster.nats().ok_or(Error::State)?).await?;
+        let per_wave = self.each.div_ceil(WAVES);
+        for wave in 0..WAVES {
+            for (index, subject) in all_subjects()?.iter().enumerate() {
+                for number in (wave * per_wave..self.each).take(per_wave) {
+                    raw.publish(&subject.subject, &payload(index, number)).await?;
+                }
+            }
+            raw.flush().await?;
+            tokio::time::sleep(BETWEEN_WAVES).await;
+        }
+        Ok(())
+    }
+
+    /// How long commands, and the way from a command over an order to a report, take meanwhile.
+    async fn measure(&mut self, cluster: &Cluster, words: [&'static str; 3], times: usize) -> Result<(), Error> {
+        let [key, commands, rounds] = words;
+        for round in 0..times {
+            let key = format!("{key}-{round}");
+            for number in 0..5 {
+                let begun = Instant::now();
+                let path = format!("/api/constraints?type=good-{number}&value=on&equal=false&soft=true");
+                let request = Request { method: Method::PATCH, path, body: None };
+                command(cluster, &format!("good-{key}-{number}"), &request).await?;
+                self.findings.time(commands, None, begun.elapsed());
+            }
+            let name = format!("good{key}-{}.web.web", cluster.tag());
+            let begun = Instant::now();
+            create(cluster, &key, group_on(&name, 1, None, |_| {})).await?;
+            eventually(SOON, "a good group runs", async || {
+                let said = cluster.api.get(0, &format!("/api/podgroups?name={name}")).await;
+                let Answer::Said { status: 200, body } = said else { return None };
+                (body["Pods"][0]["State"] == 2).then_some(())
+            })
+            .await?;
+            self.findings.time(rounds, None, begun.elapsed());
+            delete(cluster, &key, &name).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks for the letter of every message that was sent, until all are there or the time is up.
+    async fn letters(&mut self, cluster: &Cluster) -> Result<(), Error> {
+        let failed = |error: fabric::nats::Error| Error::Run(std::io::Error::other(error));
+        let bus = Bus::connect(&Args::at(cluster.nats().ok_or(Error::State)?), "proof").await.map_err(failed)?;
+        let all_subjects = all_subjects()?;
+        let buried = all_subjects.iter().enumerate().filter(|(_, subject)| subject.has_dead_letters);
+        let wanted: BTreeSet<String> =
+            buried.flat_map(|(index, _)| (0..self.each).map(move |number| token(index, number))).collect();
+        let begun = Instant::now();
+        let missing = loop {
+            let found = found(&bus).await.map_err(failed)?;
+            let missing: Vec<&String> = wanted.difference(&found).collect();
+            if missing.is_empty() || begun.elapsed() > KEPT {
+                break missing.into_iter().cloned().collect::<Vec<_>>();
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        self.findings.time("every bad message is a dead letter after", None, begun.elapsed());
+        self.findings.count("bad messages sent", None, all_subjects.len() * self.each);
+        self.findings.count("of these on subjects with dead letters", None, wanted.len());
+        self.findings.count("bad messages without a dead letter and its reason", Some("0"), missing.len());
+        for (index, subject) in all_subjects.iter().enumerate() {
+            let of_place: Vec<&String> =
+                missing.iter().filter(|token| token.starts_with(&format!("bad{index}x"))).collect();
+            if let Some(first) = of_place.first() {
+                let what = format!("{} messages on {}, the first is {first}", of_place.len(), subject.subject);
+                self.findings.broke(Promise::Buried, what);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scenario for Malformed {
+    async fn inject_faults(&mut self, cluster: &Cluster, _chance: &mut Random) -> Result<Vec<InjectedFault>, Error> {
+        let before = ["before", "before: a command is accepted", "before: a new group is reported running"];
+        self.measure(cluster, before, 2).await?;
+        let happened = InjectedFault::now("malformed messages", "every subject");
+        let flooding = Self::new(self.each);
+        let flooding = flooding.flood(cluster);
+        let during = [
+            "during",
+            "bad messages arrive: a command is accepted",
+            "bad messages arrive: a new group is reported running",
+        ];
+        let (flooded, measured) = tokio::join!(Box::pin(flooding), Box::pin(self.measure(cluster, during, 3)));
+        flooded?;
+        measured?;
+        self.letters(cluster).await?;
+        Ok(vec![happened])
+    }
+
+    async fn findings(&mut self, cluster: &Cluster) -> Result<Findings, Error> {
+        let mut findings = std::mem::take(&mut self.findings);
+        let panics = panics(cluster);
+        let restarts = cluster.children().iter().map(|child| child.restarts as usize).sum::<usize>();
+        findings.count("panics", Some("0"), panics.len());
+        findings.count("processes that ended", Some("0"), restarts);
+        for what in panics {
+            findings.broke(Promise::Buried, format!("a panic: {what}"));
+        }
+        if restarts > 0 {
+            findings.broke(Promise::Buried, format!("{restarts} processes ended"));
+        }
+        for path in ["/api/events?limit=10", "/api/deadletters?limit=10"] {
+            if !matches!(cluster.api.get(0, path).await, Answer::Said { status: 200, .. }) {
+                findings.broke(Promise::Buried, format!("{path} does not answer any more"));
+            }
+        }
+        Ok(findings)
+    }
+}
+
+/// Every subject something listens to.
+fn all_subjects() -> Result<Vec<Subject>, Error> {
+    let node = NODE.parse().map_err(|_| Error::State)?;
+    let subject = |subject: String, has_dead_letters| Subject { subject, has_dead_letters };
+    Ok(vec![
+        subject(subjects::COMMANDS.to_owned(), true),
+        subject(subjects::report(&node), true),
+        subject(subjects::order(&node), true),
+        subject(subjects::inspect(&node), true),
+        subject(subjects::QUERY_LEADER.to_owned(), true),
+        subject(subjects::QUERY_STANDBY.to_owned(), true),
+        subject(subjects::notice("proof"), true),
+        subject(subjects::resync(&node), false),
+        subject(subjects::EVENTS.to_owned(), false),
+    ])
+}
+
+/// What tells a message from all others.
+fn token(subject: usize, number: usize) -> String {
+    format!("bad{subject}x{number}y")
+}
+
+/// Bytes that are no message: not JSON, half of it, not text, of another type, with other members.
+fn payload(subject: usize, number: usize) -> Vec<u8> {
+    let token = token(subject, number);
+    match number % 5 {
+        0 => token.into_bytes(),
+        1 => format!("{{\"Group\":{{\"name\":\"{token}").into_bytes(),
+        2 => [&[0xff, 0xfe, 0x00][..], token.as_bytes()].concat(),
+        3 => format!("\"{token}\"").into_bytes(),
+        _ => format!("{{\"{token}\":[[[[{{}}]]]]}}").into_bytes(),
+    }
+}
+
+/// The tokens of all dead letters that have a reason.
+async fn found(bus: &Bus) -> Result<BTreeSet<String>, fabric::nats::Error> {
+    let mut found = BTreeSet::new();
+    let Some(mut reader) = bus.read_back(subjects::DEAD_LETTERS_STREAM).await? else { return Ok(found) };
+    while let Some(part) = reader.part(PART).await? {
+        let letters = part.iter().filter_map(|stored| serde_json::from_slice::<DeadLetter>(&stored.payload).ok());
+        found.extend(letters.filter(|letter| !letter.reason.is_empty()).filter_map(|letter| token_in(&letter.payload)));
+    }
+    Ok(found)
+}
+
+fn token_in(text: &str) -> Option<String> {
+    let begin = text.find("bad")?;
+    let end = begin + text[begin..].find('y')?;
+    Some(text[begin..=end].to_owned())
+}
+
+/// Lines of the processes' logs that tell of a panic.
+fn panics(cluster: &Cluster) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(cluster.run_folder().join("logs")).into_iter().flatten().flatten() {
+        let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap_or_default()).into_owned();
+        let lines = text.lines().filter(|line| line.contains("panicked"));
+        found.extend(lines.map(|line| format!("{}: {line}", entry.file_name().to_string_lossy())));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_found_again_by_its_token() {
+        for number in 0..10 {
+            let text = String::from_utf8_lossy(&payload(3, number)).into_owned();
+            assert_eq!(token_in(&text), Some(token(3, number)), "{text}");
+        }
+        assert_eq!(token_in("{}"), None);
+    }
+
+    #[test]
+    fn nothing_that_is_sent_can_be_read() {
+        for number in 0..5 {
+            let bytes = payload(0, number);
+            assert!(serde_json::from_slice::<contract::command::Command>(&bytes).is_err());
+            assert!(serde_json::from_slice::<contract::query::Query>(&bytes).is_err());
+            assert!(serde_json::from_slice::<contract::query::InspectRequest>(&bytes).is_err());
+            assert!(serde_json::from_slice::<contract::report::ReportMessage>(&bytes).is_err());
+            assert!(serde_json::from_slice::<contract::order::OrderMessage>(&bytes).is_err());
+            assert!(serde_json::from_slice::<contract::notice::Notice>(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One simulated node: the agent's real core, fed by the bus and by an engine that is none.
+//!
+//! It is the agent's shell in small: the same subjects, the same messages, the same order of things. Its disk keeps nothing
+//! and is never slow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use agent::core::Core;
+use agent::core::io::{Action as Step, Effect, Input, Ledger, Settings};
+use contract::labels::Owner;
+use contract::name::NodeName;
+use contract::order::OrderMessage;
+use contract::subjects;
+use contract::time::Timestamp;
+use fabric::clock::Clock;
+use fabric::nats::{Bus, Error, Message, Subscription};
+use tokio::sync::watch;
+
+use crate::load::engine::Engine;
+use crate::load::specs::Specs;
+use crate::load::workload;
+
+/// Longest sleep; the core always wants a heartbeat before.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Nothing happens to the containers by themselves, so looking at all of them again finds nothing.
+const REREAD: Duration = Duration::from_secs(3600);
+
+/// What all nodes together did.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Orders that arrived.
+    pub(crate) orders: AtomicU64,
+    /// Those of them that said everything again.
+    pub(crate) wholes: AtomicU64,
+    /// Bytes of them.
+    pub(crate) order_bytes: AtomicU64,
+    /// Containers that orders led to: begun, and perhaps made.
+    pub(crate) begun: AtomicU64,
+    /// Containers that are made.
+    pub(crate) made: AtomicU64,
+    /// Containers that are removed.
+    pub(crate) removed: AtomicU64,
+    /// Reports that left, heartbeats included.
+    pub(crate) reports: AtomicU64,
+    /// Messages that could not be read or sent.
+    pub(crate) failures: AtomicU64,
+}
+
+/// One node.
+pub(crate) struct Node {
+    core: Core,
+    engine: Engine,
+    bus: Bus,
+    orders: Subscription,
+    resyncs: Subscription,
+    connected: watch::Receiver<bool>,
+    reports: String,
+    clock: Clock,
+    start_after: Duration,
+    counts: Arc<Counts>,
+    specs: Arc<Specs>,
+}
+
+/// What all nodes of a run share.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    pub(crate) clock: Clock,
+    pub(crate) start_after: Duration,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) specs: Arc<Specs>,
+}
+
+impl Node {
+    /// Node `number`, listening.
+    pub(crate) async fn start(number: u32, bus: Bus, common: &Common) -> Result<Self, Error> {
+        let name: NodeName = workload::node_name(number).parse().expect("letters, digits and a dash are a name");
+        let settings = Settings {
+            owner: Owner { cluster: "scale".to_owned(), node: name.clone() },
+            identity: format!("{name}-disk"),
+            incarnation: format!("{name}-1"),
+            facts: workload::node_facts(number),
+            heartbeat: Duration::from_secs(3),
+            reread: REREAD,
+            most_restarts: 3,
+            restart_window: Duration::from_secs(60),
+            alone_after: Duration::from_secs(3600),
+            mutant: None,
+        };
+        Ok(Self {
+            core: Core::new(settings, Ledger::default()),
+            engine: Engine::new(number, Arc::clone(&common.specs)),
+            orders: bus.subscribe(&subjects::order(&name)).await?,
+            resyncs: bus.subscribe(&subjects::resync(&name)).await?,
+            reports: subjects::report(&name),
+            connected: bus.connected(),
+            bus,
+            clock: common.clock,
+            // No two engines are equally fast.
+            start_after: common.start_after / 2 + common.start_after * (number % 100) / 100,
+            counts: Arc::clone(&common.counts),
+            specs: Arc::clone(&common.specs),
+        })
+    }
+
+    /// Runs until its connection is closed or it is aborted.
+    pub(crate) async fn run(mut self) {
+        self.feed(vec![Input::Bus { connected: true }]).await;
+        loop {
+            let sleep_time = self.sleep_time();
+            let inputs = tokio::select! {
+                order = self.orders.next() => match order {
+                    Some(order) => self.order(&order),
+                    None => return,
+                },
+                Some(_) = self.resyncs.next() => vec![Input::FullReportRequested],
+                Ok(()) = self.connected.changed() => vec![Input::Bus { connected: *self.connected.borrow_and_update() }],
+                () = tokio::time::sleep(sleep_time) => self.due(),
+            };
+            self.feed(inputs).await;
+        }
+    }
+
+    fn sleep_time(&self) -> Duration {
+        let wake = self.core.wake_at().into_iter().chain(self.engine.next()).min();
+        wake.map_or(LONGEST_SLEEP, |wake| self.clock.until(wake)).min(LONGEST_SLEEP)
+    }
+
+    fn order(&self, message: &Message) -> Vec<Input> {
+        self.counts.orders.fetch_add(1, Ordering::Relaxed);
+        self.counts.order_bytes.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
+        let reply = message.reply.clone().unwrap_or_default();
+        match message.decode::<OrderMessage>() {
+            Ok(message) => {
+                self.counts.wholes.fetch_add(u64::from(matches!(message, OrderMessage::Whole(_))), Ordering::Relaxed);
+                vec![Input::Order { message: self.specs.share(message), reply }]
+            }
+            Err(_) => {
+                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The steps that ended, all in one: they ended at one moment.
+    fn due(&mut self) -> Vec<Input> {
+        let ended = self.engine.ended(self.clock.now());
+        let mut inputs = Vec::with_capacity(ended.len() + 1);
+        for (lane, step, seen) in ended {
+            match &step {
+                Step::Create { .. } => drop(self.counts.made.fetch_add(1, Ordering::Relaxed)),
+                Step::Replace { .. } => {
+                    self.counts.made.fetch_add(1, Ordering::Relaxed);
+                    self.counts.removed.fetch_add(1, Ordering::Relaxed);
+                }
+                Step::Remove { .. } => drop(self.counts.removed.fetch_add(1, Ordering::Relaxed)),
+                Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Stop { .. } => {}
+            }
+            inputs.push(Input::ActionDone { instance: lane, action: step, result: Ok(seen) });
+        }
+        if inputs.is_empty() {
+            inputs.push(Input::Tick);
+        }
+        inputs
+    }
+
+    async fn feed(&mut self, mut inputs: Vec<Input>) {
+        while !inputs.is_empty() {
+            let now = self.clock.now();
+            for effect in self.core.on_all(std::mem::take(&mut inputs), now) {
+                inputs.extend(self.perform(effect, now).await);
+            }
+        }
+    }
+
+    /// Does what the core wants; what follows from it at once.
+    async fn perform(&mut self, effect: Effect, now: Timestamp) -> Option<Input> {
+        match effect {
+            Effect::Persist { id, ledger: _ } => Some(Input::Persisted { id, result: Ok(()) }),
+            Effect::Reply { inbox, reply } => {
+                let sent = self.bus.publish(&inbox, &reply).await;
+                self.counts.failures.fetch_add(u64::from(sent.is_err()), Ordering::Relaxed);
+                None
+            }
+            Effect::Perform { instance: lane, action: step } => {
+                let creates = matches!(step, Step::Create { .. } | Step::Replace { .. });
+                self.counts.begun.fetch_add(u64::from(creates), Ordering::Relaxed);
+                self.engine.begin(lane, step, now + self.start_after);
+                None
+            }
+            Effect::Fetch { image } => Some(Input::Fetched { image, result: Ok(()) }),
+            Effect::TakeInventory => Some(Input::Inventory(self.engine.inventory())),
+            Effect::Publish(report) => {
+                self.counts.reports.fetch_add(1, Ordering::Relaxed);
+                let sent = self.bus.publish(&self.reports, &report).await;
+                self.counts.failures.fetch_add(u64::from(sent.is_err()), Ordering::Relaxed);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! NATS subscriptions: the reports of all nodes, the queries for this scheduler's role, and the state of the connection.
+
+use std::time::Duration;
+
+use contract::notice::DeadLetter;
+use contract::query::Query;
+use contract::report::ReportMessage;
+use contract::subjects::{self, DeadLetterKind};
+use fabric::backoff;
+use fabric::clock::Clock;
+use fabric::nats::{Bus, Subscription};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::publish::Publisher;
+
+/// A query and the subject of its answer.
+pub(super) struct QueryRequest {
+    pub(super) query: Query,
+    pub(super) reply: String,
+    pub(super) received_at: Instant,
+}
+
+/// Sends queries to the loop, and unreadable ones to the dead letters.
+#[derive(Clone)]
+pub(super) struct QuerySender {
+    pub(super) out: mpsc::Sender<QueryRequest>,
+    pub(super) publisher: Publisher,
+    pub(super) clock: Clock,
+}
+
+/// Reads the reports of all nodes, as leader and as standby, so that a new leader knows the state of every node.
+pub(super) async fn reports(bus: Bus, clock: Clock, publisher: Publisher, out: mpsc::Sender<ReportMessage>) {
+    loop {
+        let mut messages = subscribe(&bus, subjects::ALL_REPORTS, None).await;
+        while let Some(message) = messages.next().await {
+            match message.decode() {
+                Ok(report) => {
+                    if out.send(report).await.is_err() {
+                        return;
+                    }
+                }
+                Err(reason) => {
+                    let letter = DeadLetter::new(&message.subject, reason, &message.payload, clock.now());
+                    if publisher.dead_letter(DeadLetterKind::Report, letter).is_err() {
+                        tracing::warn!("dropped an unreadable report: too many dead letters wait");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The state of the NATS connection. Its present state counts as a change, because the core needs it once at the start.
+pub(super) fn bus(bus: &Bus) -> watch::Receiver<bool> {
+    let mut connected = bus.connected();
+    connected.mark_changed();
+    connected
+}
+
+/// Reads the queries for the leader.
+pub(super) async fn leader_queries(bus: Bus, queries: QuerySender) {
+    loop {
+        let messages = subscribe(&bus, subjects::QUERY_LEADER, None).await;
+        if forward(messages, &queries).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads queries that any standby may answer. NATS sends each query to one of the standbys.
+pub(super) async fn standby_queries(bus: Bus, queries: QuerySender) {
+    loop {
+        let messages = subscribe(&bus, subjects::QUERY_STANDBY, Some(subjects::STANDBY_QUEUE)).await;
+        if forward(messages, &queries).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn forward(
+    mut messages: Subscription,
+    queries: &QuerySender,
+) -> Result<(), mpsc::error::SendError<QueryRequest>> {
+    while let Some(message) = messages.next().await {
+        match (message.decode(), message.reply.clone()) {
+            (Ok(query), Some(reply)) => {
+                queries.out.send(QueryRequest { query, reply, received_at: Instant::now() }).await?;
+            }
+            (Ok(_), None) => tracing::debug!("ignored a query without a reply subject"),
+            (Err(reason), _) => {
+                let letter = DeadLetter::new(&message.subject, reason, &message.payload, queries.clock.now());
+                if queries.publisher.dead_letter(DeadLetterKind::Question, letter).is_err() {
+                    tracing::warn!("dropped an unreadable query: too many dead letters wait");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Subscribes; retries until NATS accepts.
+async fn subscribe(bus: &Bus, subject: &str, queue: Option<&str>) -> Subscription {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let subscribed = match queue {
+            None => bus.subscribe(subject).await,
+            Some(queue) => bus.queue_subscribe(subject, queue).await,
+        };
+        match subscribed {
+            Ok(subscription) => return subscription,
+            Err(error) => tracing::warn!(%error, attempt, "cannot subscribe yet"),
+        }
+        tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether what an agent asks its engine for is right, given the order on its disk.
+//!
+//! What an engine did is noted when it is done: a step that never reached it may be asked for again.
+
+use agent::core::io::{Action as Step, Phase};
+use contract::command::Removal;
+use contract::digest::Digest;
+use contract::labels::{self, Identity};
+use contract::pod_id::PodId;
+use contract::record::Slot;
+use contract::state::TargetState;
+
+use crate::checks::checker::Checker;
+use crate::checks::invariants::Invariant;
+use crate::checks::model;
+use crate::world::engine::Engine;
+use crate::world::node_process::NodeProcess;
+use crate::world::store::Store;
+
+impl Checker {
+    /// An agent asks its engine for a step.
+    pub fn working(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
+        let node = &process.owner.node;
+        let is_to_stop = |pod: &PodId| {
+            process.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
+        };
+        let id = match step {
+            Step::Create { pod, .. } | Step::Replace { pod, .. } if is_to_stop(pod) => {
+                return self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?}"));
+            }
+            Step::Create { .. } | Step::ReadEnd { .. } => return,
+            Step::Replace { old: id, .. }
+            | Step::Update { id, .. }
+            | Step::Start { id }
+            | Step::Stop { id, .. }
+            | Step::Remove { id, .. } => id,
+        };
+        let Some(container) = engine.containers.get(id) else { return };
+        let Some(identity) = labels::identify(&process.owner, |key| container.labels.get(key).map(String::as_str))
+        else {
+            return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
+        };
+        if let Some(detail) = disturbed(process, step, &identity, (store, self.has_forgotten(process))) {
+            return self.broken(Invariant::OrphansAreSpared, detail);
+        }
+        if matches!(step, Step::Update { .. }) {
+            return;
+        }
+        if !matches!(step, Step::Start { .. }) {
+            return self.ending(process, step, (id, &identity), (engine, store));
+        }
+        if is_to_stop(&identity.pod) {
+            self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?} on {}", identity.pod));
+        }
+    }
+
+    /// A container that is wanted as it is ends only for a restart, and only once for each.
+    fn ending(
+        &mut self,
+        process: &NodeProcess,
+        step: &Step,
+        (id, identity): (&str, &Identity),
+        (engine, store): (&Engine, &Store),
+    ) {
+        let (node, order, pod) = (&process.owner.node, &process.disk.order, &identity.pod);
+        let running = engine.containers.get(id).filter(|container| container.phase == Phase::Running);
+        let (Some(container), Some(spec)) = (running, order.spec_of(pod)) else { return };
+        let same = container.limits_of == Digest::of(spec.as_ref()).to_string();
+        let is_live = order.pods.get(pod).is_some_and(|assignment| assignment.updated_to.is_some());
+        let is_running = order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
+        if matches!(step, Step::Remove { .. } | Step::Replace { .. })
+            && is_live
+            && is_running
+            && spec.containers.len() == 1
+        {
+            let detail = format!("{node}: {step:?} on {pod}, which is updated live");
+            return self.broken(Invariant::LiveUpdatesKeepContainers, detail);
+        }
+        let wanted = order.pods.get(pod).filter(|assignment| same && assignment.target == TargetState::Run);
+        let Some(asked) = wanted.map(|assignment| assignment.restarts_requested) else { return };
+        let done = self.restarted.get(&(process.engine, id.to_owned())).copied().unwrap_or(0);
+        if matches!(step, Step::Stop { .. }) && asked > done {
+            return;
+        }
+        if matches!(step, Step::Stop { .. }) && asked == done && done > 0 {
+            let detail = format!("{node}: {pod} ({id}) is ended once more for restart {done}");
+            return self.broken(Invariant::RestartedOncePerAsk, detail);
+        }
+        let duplicate = engine.inventory(&process.owner).iter().filter(|seen| seen.identity == *identity).count() > 1;
+        if !duplicate && spec.containers.len() == 1 && model::is_placed(store, node, pod) {
+            self.broken(Invariant::WantedIsLeftAlone, format!("{node}: {step:?} on running {pod}"));
+        }
+    }
+
+    /// An engine made or ended a container as its agent asked: what was asked of its restarts until now is done.
+    pub fn worked(&mut self, process: &NodeProcess, step: &Step, id: &str) {
+        let place = (process.engine, id.to_owned());
+        let pod = match step {
+            Step::Create { pod, .. } | Step::Replace { pod, .. } => {
+                // Asked for by an agent that is no more, and done late: it finds what is there and makes nothing.
+                let is_new = self.pods_by_container.insert(place.clone(), pod.clone()).is_none();
+                is_new.then_some(pod)
+            }
+            Step::Stop { .. } => self.pods_by_container.get(&place),
+            Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Remove { .. } => None,
+        };
+        let assignment = pod.and_then(|pod| process.disk.order.pods.get(pod));
+        if let Some(assignment) = assignment.filter(|assignment| assignment.target == TargetState::Run) {
+            self.restarted.insert(place, assignment.restarts_requested);
+        }
+    }
+}
+
+/// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod, which an
+/// agent that lost its ledger cannot know before it is told again.
+fn disturbed(
+    process: &NodeProcess,
+    step: &Step,
+    identity: &Identity,
+    (store, has_forgotten): (&Store, bool),
+) -> Option<String> {
+    let (pod, node) = (&identity.pod, &process.owner.node);
+    if process.disk.order.spared.contains(&pod.group) {
+        return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
+    }
+    let is_orphan = || {
+        let record = store.group(&pod.group);
+        record.is_some_and(|record| record.removal == Removal::Orphan)
+    };
+    let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. } | Step::Replace { .. });
+    if !is_end || has_forgotten || !is_orphan() {
+        return None;
+    }
+    let placed = store.placement(&pod.group);
+    let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
+    let parked = |slot: &&Slot| {
+        let is_it = (slot.named_version(), slot.drift, slot.node.as_ref()) == (pod.version, pod.drift, Some(node));
+        is_it && slot.target == TargetState::Run && slot.restarts_requested == 0
+    };
+    slot.pods().find(parked).map(|_| format!("{node}: {step:?} on {pod}, which is an orphan"))
+}

@@ -1,0 +1,369 @@
+//! Who looks whether the invariants hold, after every event.
+//!
+//! [`Checker`] stands outside the world and sees everything: what is stored, what is on every disk, what every engine
+//! runs. The first breach ends the history.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use agent::core::io::{Ledger, Phase};
+use contract::command::{Outcome, Refusal, Removal, Verdict};
+use contract::digest::Digest;
+use contract::fence::{Fence, Term};
+use contract::keys;
+use contract::labels;
+use contract::name::{GroupName, NodeName};
+use contract::order::{OrderMessage, OrderReply};
+use contract::pod_id::{InstanceKey, PodId};
+use contract::record::OperationRecord;
+use contract::report::EngineState;
+use contract::time::Timestamp;
+use scheduler::core::io::Commit;
+
+use crate::checks::commit_changes::{Excused, Lost};
+use crate::checks::instances::StoredGroup;
+use crate::checks::invariants::{Invariant, Violation};
+use crate::checks::model::Model;
+use crate::checks::one_at_a_time::OneAtATime;
+use crate::checks::serving::Serving;
+use crate::world::GroundTruth;
+use crate::world::engine::{Container, Engine};
+use crate::world::node_process::NodeProcess;
+use crate::world::scheduler_process::InFlightCommit;
+use crate::world::scheduler_process::settings;
+use crate::world::store::Store;
+
+/// An instance on two connected nodes may last so long: stop and kill take 10 s, an order 3 s per try.
+const TWICE: Duration = Duration::from_secs(75);
+/// An operation gives its lock back at its limit of 120 s; what follows from that takes a moment.
+const HELD: Duration = Duration::from_secs(140);
+/// More wakes than this in a second are a loop: a wake each millisecond would be a thousand.
+const MOST_WAKES: u32 = 400;
+/// Longest way of a report in the worst conditions.
+pub(crate) const UNDER_WAY: Duration = Duration::from_secs(17);
+
+/// Everything the invariants remember.
+#[derive(Debug, Default)]
+pub struct Checker {
+    /// The first breach.
+    pub violation: Option<Violation>,
+    /// The replay of the stream.
+    pub model: Model,
+    pub(crate) lost_after: Duration,
+    accepted: BTreeMap<usize, Fence>,
+    sent: BTreeMap<(usize, Fence), Digest>,
+    highest_sent: BTreeMap<(usize, Term), Fence>,
+    pub(crate) heard: BTreeMap<usize, VecDeque<Timestamp>>,
+    placed_ever: BTreeSet<(NodeName, PodId)>,
+    foreign: BTreeMap<(usize, String), Container>,
+    engines_dirty: bool,
+    twice: BTreeMap<InstanceKey, Timestamp>,
+    pub(crate) lost: Lost,
+    /// When each commit was sent first and by whom, by term and id.
+    sendings: BTreeMap<(Term, u64), (usize, Timestamp)>,
+    /// Since when what is stored with the last commit was decided: since the one before was sent, however long that took.
+    pub(crate) decided_since: Timestamp,
+    /// Whose decisions the last commit stored.
+    decided_by: usize,
+    /// When each scheduler last heard each node.
+    hearings: BTreeMap<(usize, usize), Timestamp>,
+    /// When each scheduler heard a node again that had been silent to it for long enough to be lost.
+    silences: BTreeMap<(usize, usize), Timestamp>,
+    /// The same for long enough to be suspect.
+    pauses: BTreeMap<(usize, usize), Timestamp>,
+    /// The highest fence an agent had accepted before it lost its ledger.
+    forgotten: BTreeMap<usize, Fence>,
+    pub(crate) excused: Excused,
+    pub(crate) turns: OneAtATime,
+    pub(crate) service: Serving,
+    /// Since when the lock of a group is held by which operation, while somebody could release it.
+    pub(crate) locks: BTreeMap<GroupName, (OperationRecord, Timestamp)>,
+    /// The last restart each container had, by the count that was asked for.
+    pub(crate) restarted: BTreeMap<(usize, String), u32>,
+    pub(crate) pods_by_container: BTreeMap<(usize, String), PodId>,
+}
+
+impl Checker {
+    /// A watch over a fresh world.
+    pub fn new(lost_after: Duration, engines: &[Engine]) -> Self {
+        let all = engines.iter().enumerate();
+        let foreign = all.flat_map(|(n, e)| e.containers.iter().map(move |(id, c)| ((n, id.clone()), c.clone())));
+        Self { lost_after, foreign: foreign.collect(), ..Default::default() }
+    }
+
+    /// Notes a breach; only the first counts.
+    pub fn broken(&mut self, invariant: Invariant, detail: String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { invariant, detail });
+        }
+    }
+
+    /// A process was woken for the `count`th time within a second.
+    pub fn woken(&mut self, who: &str, count: u32) {
+        if count > MOST_WAKES {
+            self.broken(Invariant::NoBusyLoop, format!("{who} was woken {count} times in one second"));
+        }
+    }
+
+    /// A node published a report.
+    pub fn heard(&mut self, node: usize, now: Timestamp) {
+        let heard = self.heard.entry(node).or_default();
+        heard.push_back(now);
+        while heard.front().is_some_and(|at| now.since(*at) > self.lost_after) {
+            heard.pop_front();
+        }
+    }
+
+    /// A report of a node reached a scheduler. Silence is what is not heard: what a node says while the leader is cut from the
+    /// bus, or what is lost on its way, is silence to whoever decides.
+    pub fn hears(&mut self, scheduler: usize, node: &NodeName, now: Timestamp) {
+        let Some(node) = index_of(node) else { return };
+        let before = self.hearings.insert((scheduler, node), now);
+        let silence = before.map_or(Duration::ZERO, |before| now.since(before));
+        if silence >= self.lost_after {
+            self.silences.insert((scheduler, node), now);
+        }
+        if silence >= settings(scheduler, None).suspect_after {
+            self.pauses.insert((scheduler, node), now);
+        }
+    }
+
+    /// A scheduler lets a commit go while `before` may still be under way.
+    pub fn committing(&mut self, scheduler: usize, before: Option<InFlightCommit>, commit: &Commit, now: Timestamp) {
+        self.sendings.entry((commit.term, commit.id)).or_insert((scheduler, now));
+        if let Some(InFlightCommit { id, .. }) = before {
+            self.broken(
+                Invariant::OneCommitAtATime,
+                format!("s{scheduler} sends commit {} while {id} is under way", commit.id),
+            );
+        }
+        if commit.writes.is_empty() || commit.writes.len() >= Commit::MOST_WRITES {
+            self.broken(Invariant::OneCommitAtATime, format!("s{scheduler}: commit of {} writes", commit.writes.len()));
+        }
+    }
+
+    /// A commit was stored while `led` was the term of the leader key.
+    pub fn stored(&mut self, commit: &Commit, led: Option<Term>, store: &Store, now: Timestamp) {
+        if led != Some(commit.term) {
+            self.broken(
+                Invariant::NoStaleWrite,
+                format!("commit {} of term {} stored under {led:?}", commit.id, commit.term),
+            );
+        }
+        if let Err(violation) = self.model.observe(commit, store, now) {
+            self.broken(violation.invariant, violation.detail);
+        }
+        self.lost.observe(commit, now);
+        let before = commit.id.checked_sub(1).and_then(|id| self.sendings.get(&(commit.term, id)));
+        let first = self.sendings.get(&(commit.term, commit.id));
+        (self.decided_by, self.decided_since) = before.or(first).copied().unwrap_or((self.decided_by, now));
+        let ordered = self.model.ordered();
+        self.placed_ever.extend(ordered);
+    }
+
+    /// A user is told an outcome.
+    pub fn resolved(&mut self, outcome: &Outcome, store: &Store) {
+        // A message nobody can read has no id to store an outcome under; it takes no effect that could be lost.
+        if matches!(outcome.verdict, Verdict::Refused(Refusal::Malformed { .. })) {
+            return;
+        }
+        let stored: Option<Outcome> = store.read(&keys::outcome(&outcome.id));
+        if stored.as_ref().map(|stored| &stored.verdict) != Some(&outcome.verdict) {
+            self.broken(Invariant::EffectsFollowCommits, format!("told {outcome:?}, stored is {stored:?}"));
+        }
+    }
+
+    /// A leader sends an order while `led` is the term of the leader key.
+    pub fn ordered(&mut self, node: usize, name: &NodeName, message: &OrderMessage, led: Option<Term>) {
+        let fence = message.fence();
+        let (digest, pods): (Digest, Vec<&PodId>) = match message {
+            OrderMessage::Whole(order) => (order.digest(), order.pods.keys().collect()),
+            OrderMessage::Delta(delta) => (delta.digest, delta.pods.put.keys().collect()),
+        };
+        if *self.sent.entry((node, fence)).or_insert(digest) != digest {
+            self.broken(Invariant::FencesGrow, format!("{name}: two orders under fence {fence}"));
+        }
+        let highest = self.highest_sent.entry((node, fence.term)).or_insert(fence);
+        if *highest > fence {
+            let detail = format!("{name}: order {fence} sent after {highest}");
+            self.broken(Invariant::FencesGrow, detail);
+        } else {
+            *highest = fence;
+        }
+        if led == Some(fence.term)
+            && let Some(pod) = pods.into_iter().find(|pod| !self.placed_ever.contains(&(name.clone(), (*pod).clone())))
+        {
+            self.broken(
+                Invariant::EffectsFollowCommits,
+                format!("{name} is ordered to run {pod}, which is not placed there"),
+            );
+        }
+    }
+
+    /// An agent answered an order while `disk` was on disk.
+    pub fn acknowledged(&mut self, node: usize, reply: &OrderReply, disk: &Ledger) {
+        let OrderReply::Accepted { fence, digest } = reply else { return };
+        if disk.order.fence != *fence || disk.order.digest() != *digest {
+            let detail = format!("n{node} acknowledged {fence} with {} on disk", disk.order.fence);
+            self.broken(Invariant::AcknowledgedIsKept, detail);
+        }
+        if let Some(sent) = self.sent.get(&(node, *fence)).filter(|sent| *sent != digest) {
+            let detail = format!("n{node} acknowledged {digest} under {fence}, sent was {sent}");
+            self.broken(Invariant::AcknowledgedIsKept, detail);
+        }
+        self.obeys(node, *fence);
+    }
+
+    /// An agent's disk holds an order.
+    pub fn on_disk(&mut self, node: usize, fence: Fence) {
+        self.obeys(node, fence);
+    }
+
+    fn obeys(&mut self, node: usize, fence: Fence) {
+        let highest = self.accepted.entry(node).or_insert(fence);
+        if fence < *highest {
+            let detail = format!("n{node} accepted {fence} after {highest}");
+            self.broken(Invariant::NoStaleOrder, detail);
+        } else {
+            *highest = fence;
+        }
+    }
+
+    /// An agent's disk is empty, or what it was some time ago: it has forgotten what it obeyed, what it was told to restart and
+    /// what has moved since.
+    pub fn forgotten(&mut self, process: &NodeProcess, node: usize) {
+        let known = self.accepted.insert(node, process.disk.order.fence);
+        let highest = self.forgotten.entry(node).or_default();
+        *highest = known.unwrap_or_default().max(*highest);
+        self.restarted.retain(|(engine, _), _| *engine != process.engine);
+        self.excused.extend(process.disk.order.pods.keys().map(PodId::key));
+        self.model.shaken.insert(process.owner.node.clone());
+    }
+
+    /// The agent obeys an older order than the last it accepted, because its disk was taken from it: nobody can hold it to
+    /// what it was told since.
+    pub(crate) fn has_forgotten(&self, process: &NodeProcess) -> bool {
+        let known = index_of(&process.owner.node).and_then(|node| self.forgotten.get(&node));
+        known.is_some_and(|known| process.disk.order.fence < *known)
+    }
+
+    /// Whether a decision stored now may have taken the node for lost: it was stored as lost, or it was silent for so long to
+    /// whoever decided and came back while the decision was on its way into the store, so that nobody is told of either.
+    pub(crate) fn may_be_lost(&self, node: &NodeName, now: Timestamp) -> bool {
+        let back_at = index_of(node).and_then(|node| self.silences.get(&(self.decided_by, node)));
+        self.lost.contains(node, now) || back_at.is_some_and(|at| *at >= self.decided_since)
+    }
+
+    /// Whether a decision stored now may have been made while whoever made it had not heard the node for a while.
+    pub(crate) fn may_be_suspect(&self, node: &NodeName, now: Timestamp) -> bool {
+        let Some(heard) = index_of(node).map(|node| (self.decided_by, node)) else { return false };
+        let is_silent = |at: &Timestamp| now.since(*at) >= settings(self.decided_by, None).suspect_after;
+        self.hearings.get(&heard).is_none_or(is_silent) || self.pauses.get(&heard) >= Some(&self.decided_since)
+    }
+
+    /// An engine changed a container.
+    pub fn touched(&mut self, engine: usize, id: &str, what: &str) {
+        if self.foreign.contains_key(&(engine, id.to_owned())) {
+            self.broken(Invariant::ForeignersUntouched, format!("e{engine}: {what}"));
+        }
+    }
+
+    /// Containers or connections changed.
+    pub fn engines_changed(&mut self) {
+        self.engines_dirty = true;
+    }
+
+    /// Looks at every engine again if something changed, and at the clock in any case.
+    pub fn after_event(&mut self, truth: &GroundTruth<'_>, led: bool, now: Timestamp) {
+        if std::mem::take(&mut self.engines_dirty) {
+            self.look_for_foreigners(truth.engines);
+            self.look_for_copies(truth.engines);
+            self.turns.look(truth);
+            if self.model.stored.values().any(|stored| stored.record.spec.has_strategy()) {
+                self.service.look(truth, now);
+            }
+            let twice = running_twice(truth, &self.model.stored);
+            self.twice.retain(|key, _| twice.contains(key));
+            for key in twice {
+                self.twice.entry(key).or_insert(now);
+            }
+        }
+        let can_plan = led && self.model.switches.engine.running;
+        if !led {
+            // Nobody can end it: the bound counts from the return of a leader.
+            self.twice.values_mut().for_each(|since| *since = now);
+        }
+        if !can_plan {
+            self.locks.values_mut().for_each(|(_, since)| *since = now);
+        }
+        if let Some((key, since)) = self.twice.iter().find(|(_, since)| now.since(**since) > TWICE) {
+            let detail = format!("{key} runs on two connected nodes since {since}");
+            self.broken(Invariant::NobodyRunsTwice, detail);
+        }
+        if let Some((group, (held, _))) = self.locks.iter().find(|(_, (_, since))| now.since(*since) > HELD) {
+            let detail = format!("{group} is still {:?} since {}", held.kind, held.since);
+            self.broken(Invariant::LocksAreReleased, detail);
+        }
+        if let Some(forgotten) = self.model.needs.forgotten(can_plan, now) {
+            self.broken(Invariant::NeedsAreMet, forgotten);
+        }
+    }
+
+    /// A container that is bound to its data runs on one node; one life of a group has nothing to do with the next.
+    fn look_for_copies(&mut self, engines: &[Engine]) {
+        let mut seen: BTreeMap<(&str, &str, Timestamp), (&str, &Container)> = BTreeMap::new();
+        let mut found = None;
+        let running = |c: &&Container| c.stateful && c.phase == Phase::Running;
+        for container in engines.iter().flat_map(|engine| engine.containers.values()).filter(running) {
+            let label = |key: &str| container.labels.get(key).map_or("", String::as_str);
+            let instance = (label(labels::POD_NAME), label(labels::INSTANCE), container.life);
+            let (node, other) = *seen.entry(instance).or_insert_with(|| (label(labels::NODE), container));
+            let key = instance.0.parse().ok().zip(instance.1.parse().ok());
+            let key = key.map(|(group, instance)| InstanceKey { group, instance });
+            if node != label(labels::NODE) && !key.is_some_and(|key| self.excused.contains(&key)) {
+                found = Some(format!("{} runs on {node}, {} on {}", other.name, container.name, label(labels::NODE)));
+            }
+        }
+        if let Some(detail) = found {
+            self.broken(Invariant::StatefulRunsOnce, detail);
+        }
+    }
+
+    fn look_for_foreigners(&mut self, engines: &[Engine]) {
+        let harmed = self.foreign.iter().find(|((engine, id), was)| engines[*engine].containers.get(id) != Some(was));
+        if let Some(((engine, id), was)) = harmed {
+            let detail = format!("{} ({id}) on e{engine} was changed", was.name);
+            self.broken(Invariant::ForeignersUntouched, detail);
+        }
+    }
+}
+
+/// Instances on two nodes, but for pods that stand beside another as they are ordered to.
+fn running_twice(truth: &GroundTruth<'_>, stored: &BTreeMap<GroupName, StoredGroup>) -> BTreeSet<InstanceKey> {
+    let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    // An orphan stays what it was, in the middle of a release too.
+    let is_orphan = |pod: &PodId| stored.get(&pod.group).is_some_and(|stored| stored.record.removal == Removal::Orphan);
+    let is_beside = |pod: &PodId, node: &NodeName| {
+        let slots = stored.get(&pod.group).map_or(&[][..], |stored| &stored.slots);
+        let slot = usize::try_from(pod.instance).ok().and_then(|number| slots.get(number.checked_sub(1)?));
+        let next = slot.and_then(|slot| slot.next.as_deref());
+        next.is_some_and(|next| (next.version, next.drift, next.node.as_ref()) == (pod.version, pod.drift, Some(node)))
+    };
+    for process in truth.nodes.iter().filter(|m| m.connected && m.core.is_some()) {
+        let engine = &truth.engines[process.engine];
+        let running = engine.inventory(&process.owner).into_iter().filter(|c| c.phase == Phase::Running);
+        let own = running.filter(|c| !is_beside(&c.identity.pod, &process.owner.node) && !is_orphan(&c.identity.pod));
+        let here: BTreeSet<InstanceKey> = own.map(|c| c.identity.pod.key()).collect();
+        for key in here.into_iter().filter(|_| engine.state() == EngineState::Up) {
+            if !once.insert(key.clone()) {
+                twice.insert(key);
+            }
+        }
+    }
+    twice
+}
+
+/// Index of a simulated node by its name.
+pub fn index_of(node: &NodeName) -> Option<usize> {
+    node.as_str().strip_prefix('n')?.parse().ok()
+}

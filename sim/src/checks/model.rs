@@ -1,0 +1,481 @@
+//! The replay of the command stream: what must be stored if every command took effect exactly once, in order.
+//!
+//! The verdicts are the leader's (locks depend on time); everything that follows from them is computed here and
+//! compared with what is stored after every commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::command::{Command, Drift, Operation, Outcome, Removal, RolloutAction, Verb, Verdict};
+use contract::keys::{self, Key};
+use contract::layout;
+use contract::name::{CommandId, GroupName, NodeName};
+use contract::node::NodeChange;
+use contract::pod_id::PodId;
+use contract::record::{Cursor, GroupRecord, PlacementRecord};
+use contract::state::RestartPolicy;
+use contract::time::Timestamp;
+use scheduler::core::io::{Commit, Write};
+
+use crate::checks::commit_changes::Change;
+use crate::checks::dependencies::{self, Dependencies};
+use crate::checks::instances::{PendingRequests, StoredGroup};
+use crate::checks::invariants::{Invariant, Violation};
+use crate::checks::revisions::Revisions;
+use crate::checks::rollout_commands::RolloutCommands;
+use crate::checks::stream_ports::StreamPorts;
+use crate::checks::switches::Switches;
+use crate::workload::cordons::Cordons;
+use crate::world::scheduler_process::settings;
+use crate::world::store::Store;
+
+/// What is wanted of one group.
+#[derive(Debug, Clone)]
+pub struct ExpectedGroup {
+    /// Instances.
+    pub instances: i64,
+    /// Policy.
+    pub policy: RestartPolicy,
+    /// Its versions.
+    pub versions: Revisions,
+    /// What was asked of its instances.
+    pub asks: PendingRequests,
+    /// What was said about its releases.
+    pub said: RolloutCommands,
+}
+
+/// The replay.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// Groups as they must be stored.
+    pub groups: BTreeMap<GroupName, ExpectedGroup>,
+    /// What each group was after each of its accepted commands; the first entry is before any.
+    pub history: BTreeMap<GroupName, Vec<Option<i64>>>,
+    /// Position in its group's history, by command.
+    pub position: BTreeMap<CommandId, (GroupName, usize)>,
+    /// Instances an engine failed or a container vanished from lately: they may move.
+    pub shaken: BTreeSet<NodeName>,
+    /// Stream ports.
+    pub claims: StreamPorts,
+    /// Dependency pods.
+    pub needs: Dependencies,
+    /// The engine's switches.
+    pub switches: Switches,
+    /// What is said of nodes.
+    pub cordons: Cordons,
+    /// Groups that were removed and the last versions they may have had: whoever takes the name goes on from there.
+    departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
+    /// What was said of groups that were removed since the last commit: their pods are stored once more.
+    parting: BTreeMap<GroupName, RolloutCommands>,
+    /// The versions of groups that were orphaned.
+    orphans: BTreeMap<GroupName, Revisions>,
+    /// Groups that took over the instances of an orphan since the last commit.
+    adopted: BTreeSet<GroupName>,
+    /// Groups as last stored.
+    pub stored: BTreeMap<GroupName, StoredGroup>,
+    outcomes: BTreeMap<CommandId, Verdict>,
+    published: BTreeMap<(String, u64), Option<Command>>,
+    cursor: Cursor,
+    changes: Vec<Change>,
+    /// When drains of a group were stored, by when they began.
+    drains: BTreeMap<GroupName, BTreeMap<Timestamp, Timestamp>>,
+}
+
+fn broken(invariant: Invariant, detail: String) -> Violation {
+    Violation { invariant, detail }
+}
+
+impl Model {
+    /// A message is in the stream.
+    pub fn published(&mut self, stream: String, sequence: u64, command: Option<Command>) {
+        self.published.insert((stream, sequence), command);
+    }
+
+    /// A commit is stored.
+    pub fn observe(&mut self, commit: &Commit, store: &Store, now: Timestamp) -> Result<(), Violation> {
+        self.check_outcomes(commit)?;
+        self.switches.begin_commit();
+        self.cordons.begin_commit();
+        let before = self.read_groups(commit, store)?;
+        let cursor: Cursor = store.read(keys::CURSOR).unwrap_or_default();
+        let same = cursor.stream == self.cursor.stream;
+        let from = if same { self.cursor.sequence } else { self.leave_stream(&cursor.stream, store)? };
+        if cursor.sequence < from {
+            return Err(broken(Invariant::CursorMovesForward, format!("{:?} after {:?}", cursor, self.cursor)));
+        }
+        for sequence in from + 1..=cursor.sequence {
+            let place = (cursor.stream.clone(), sequence);
+            match self.published.get(&place).cloned() {
+                None => {
+                    return Err(broken(
+                        Invariant::CommandsHoldOnce,
+                        format!("the cursor passed {place:?}, which is not there"),
+                    ));
+                }
+                Some(None) => {}
+                Some(Some(command)) => self.replay(&command, store)?,
+            }
+        }
+        self.cursor = cursor;
+        self.compare()?;
+        self.switches.check((commit, store), &before, &self.stored)?;
+        self.check_cordons(commit, store)?;
+        if !before.is_empty() {
+            self.claims.check(&self.stored)?;
+        }
+        if commit.writes.iter().any(concerns_needs) || self.needs.is_asked() {
+            self.needs.check(store)?;
+            self.needs.note(&self.stored, store, now);
+        } else if !before.is_empty() && self.needs.are_any() {
+            self.needs.note(&self.stored, store, now);
+        }
+        self.observe_groups(before, now)
+    }
+
+    fn check_cordons(&self, commit: &Commit, store: &Store) -> Result<(), Violation> {
+        let written = commit.writes.iter().filter_map(node_of).collect::<BTreeSet<NodeName>>();
+        let differs = |node: &NodeName| self.cordons.differs(node, store);
+        let wrong = written.iter().chain(self.cordons.nodes()).find_map(differs);
+        wrong.map_or(Ok(()), |detail| Err(broken(Invariant::CommandsHoldOnce, detail)))
+    }
+
+    /// Reads the groups a commit is about; what they were before.
+    fn read_groups(
+        &mut self,
+        commit: &Commit,
+        store: &Store,
+    ) -> Result<BTreeMap<GroupName, Option<StoredGroup>>, Violation> {
+        let mut before = BTreeMap::new();
+        for name in commit.writes.iter().filter_map(group_of).collect::<BTreeSet<GroupName>>() {
+            let is = layout::read_group(&name, store.keys());
+            let placed = store.placement(&name);
+            let was = match is {
+                Ok(None) => self.stored.remove(&name),
+                Ok(Some(record)) => {
+                    let release = store.read(&keys::release(&name));
+                    let revisions = layout::read_revisions(&name, store.keys()).unwrap_or_default();
+                    self.stored.insert(name.clone(), StoredGroup { record, slots: placed.slots, release, revisions })
+                }
+                Err(flaw) => {
+                    return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {flaw:?}")));
+                }
+            };
+            before.insert(name, was);
+        }
+        Ok(before)
+    }
+
+    /// The stream was lost and created anew, maybe more than once. What was read of the old ones and stored with the first of
+    /// the new one is in effect; the rest of them is lost with its stream. The new one is read from its beginning.
+    fn leave_stream(&mut self, new: &str, store: &Store) -> Result<u64, Violation> {
+        let creation = |stream: &str| stream.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
+        let old = self.cursor.clone();
+        let left = |(stream, sequence): &(String, u64)| {
+            let behind = *stream == old.stream && *sequence <= old.sequence;
+            !behind && (creation(&old.stream)..creation(new)).contains(&creation(stream))
+        };
+        let mut left: Vec<_> = self.published.iter().filter(|(place, _)| left(place)).collect();
+        left.sort_by_key(|((stream, sequence), _)| (creation(stream), *sequence));
+        let commands: Vec<Command> = left.into_iter().filter_map(|(_, command)| command.clone()).collect();
+        for command in commands.iter().filter(|command| store.keys().contains_key(&keys::outcome(&command.id))) {
+            self.replay(command, store)?;
+        }
+        Ok(0)
+    }
+
+    fn check_outcomes(&self, commit: &Commit) -> Result<(), Violation> {
+        for write in &commit.writes {
+            if let Write::Put { key, value, .. } = write
+                && let Key::Outcome(id) = keys::parse(key)
+                && let Some(before) = self.outcomes.get(&id)
+            {
+                let after = serde_json::from_slice::<Outcome>(value).ok().map(|outcome| outcome.verdict);
+                if after.as_ref() != Some(before) {
+                    return Err(broken(Invariant::OutcomesStand, format!("{id}: {before:?} became {after:?}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, command: &Command, store: &Store) -> Result<(), Violation> {
+        if self.outcomes.contains_key(&command.id) {
+            return Ok(());
+        }
+        let outcome: Option<Outcome> = store.read(&keys::outcome(&command.id));
+        let Some(outcome) = outcome else {
+            let detail = format!("the cursor passed {} and it has no outcome", command.id);
+            return Err(broken(Invariant::CommandsHoldOnce, detail));
+        };
+        self.outcomes.insert(command.id.clone(), outcome.verdict.clone());
+        match outcome.verdict {
+            Verdict::Accepted => self.apply(command, outcome.at),
+            Verdict::Refused(_) => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(), Violation> {
+        let impossible = || broken(Invariant::CommandsHoldOnce, format!("{command:?} cannot have been accepted"));
+        if !self.switches.permit(&command.verb) {
+            return Err(impossible());
+        }
+        match &command.verb {
+            Verb::CreateGroup { .. }
+            | Verb::RemoveGroup { .. }
+            | Verb::Replica { .. }
+            | Verb::PatchSpec { .. }
+            | Verb::PatchStrategy { .. }
+            | Verb::Rollout { .. }
+            | Verb::SetGate { .. }
+            | Verb::Drained { .. }
+            | Verb::Operate { .. } => {
+                let name = self.change_group(&command.verb, at).ok_or_else(impossible)?;
+                self.switches.tell(&command.verb);
+                self.note_history(&command.id, name);
+            }
+            Verb::Drift { drift, group } => self.drift(drift, group.as_ref()),
+            Verb::CreateDependency { .. } | Verb::UpdateDependency { .. } | Verb::RemoveDependency { .. } => {
+                self.needs.apply(&command.verb).ok_or_else(impossible)?;
+            }
+            Verb::Evacuate { node } => {
+                self.drift(&Drift { from: node.clone(), to: None, force: true, instance: None }, None);
+                self.switches.apply(&command.verb).ok_or_else(impossible)?;
+            }
+            Verb::AddCallback { .. }
+            | Verb::RemoveCallback { .. }
+            | Verb::Configure { .. }
+            | Verb::RunEngine { .. }
+            | Verb::Guard { .. }
+            | Verb::SetConstraint { .. }
+            | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
+            // No history asks for one: what it replaces is everything a model knows.
+            Verb::Restore { .. } => return Err(impossible()),
+            Verb::Node { node, change } => {
+                if let NodeChange::Drain { force, .. } = change {
+                    self.drift(&Drift { from: node.clone(), to: None, force: *force, instance: None }, None);
+                }
+                self.cordons.apply(node, change).ok_or_else(impossible)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The group an accepted command is about, changed by it; none when it cannot have been accepted.
+    fn change_group(&mut self, verb: &Verb, at: Timestamp) -> Option<GroupName> {
+        if let Verb::CreateGroup { spec } = verb {
+            let name: GroupName = spec.name.parse().ok()?;
+            let before = self.departed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
+            let (mut versions, mut said) = (Revisions::new(&spec.pod, before), RolloutCommands::new(spec));
+            if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
+                self.adopted.insert(name.clone());
+                self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
+                // All three may be stored together: a gate that was opened, the orphan and who adopts it.
+                self.parting.get(&name).into_iter().for_each(|orphan| said.inherit(orphan));
+            }
+            let (instances, policy, asks) = (spec.num_instances, spec.restart_policy, PendingRequests::default());
+            let before = self.groups.insert(name.clone(), ExpectedGroup { instances, policy, versions, asks, said });
+            return before.is_none().then_some(name);
+        }
+        if let Verb::RemoveGroup { name, removal } = verb {
+            let wanted = self.groups.remove(name);
+            let orphan = self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan);
+            let orphan = orphan.map(|(versions, _)| versions.clone());
+            let last = wanted.as_ref().map(|wanted| wanted.versions.numbers()).or(orphan)?;
+            self.parting.extend(wanted.as_ref().map(|wanted| (name.clone(), wanted.said.clone())));
+            self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
+            self.departed.insert(name.clone(), (last, *removal));
+            return Some(name.clone());
+        }
+        let (Verb::Replica { name, .. }
+        | Verb::PatchSpec { name, .. }
+        | Verb::PatchStrategy { name, .. }
+        | Verb::Rollout { name, .. }
+        | Verb::SetGate { name, .. }
+        | Verb::Drained { name, .. }
+        | Verb::Operate { name, .. }) = verb
+        else {
+            return None;
+        };
+        let wanted = self.groups.get_mut(name)?;
+        wanted.said.apply(verb)?;
+        if clears_errors(verb) {
+            wanted.asks.begin();
+        }
+        if let Verb::Rollout { action: RolloutAction::Undo { revision, .. }, .. } = verb {
+            wanted.versions.undone(*revision);
+        }
+        if let Verb::Replica { num_instances, restart_policy, .. } = verb {
+            wanted.instances = i64::from(*num_instances);
+            wanted.policy = restart_policy.unwrap_or(wanted.policy);
+        }
+        if let Verb::PatchSpec { pod, .. } = verb {
+            wanted.versions.patched(pod);
+        }
+        if let Verb::Operate { act, instance, .. } = verb {
+            // Numbers of instances of a conducted group may have gaps; what is stored may already follow later commands.
+            let conducted = self.stored.get(name).filter(|_| wanted.said.has_strategy());
+            let highest = conducted.map_or(0, |stored| stored.slots.len());
+            let instances = usize::try_from(wanted.instances).unwrap_or(0).max(highest);
+            wanted.asks.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
+        }
+        Some(name.clone())
+    }
+
+    fn note_history(&mut self, id: &CommandId, name: GroupName) {
+        if let Some(wanted) = self.groups.get_mut(&name) {
+            wanted.asks.accepted();
+        }
+        let now = self.groups.get(&name).map(|wanted| wanted.instances);
+        let history = self.history.entry(name.clone()).or_insert_with(|| vec![None]);
+        history.push(now);
+        self.position.insert(id.clone(), (name, history.len() - 1));
+    }
+
+    fn drift(&mut self, drift: &Drift, group: Option<&GroupName>) {
+        let concerned = self.groups.iter_mut().filter(|(name, _)| group.is_none_or(|group| group == *name));
+        for (_, wanted) in concerned {
+            wanted.asks.drift(drift);
+            wanted.asks.accepted();
+        }
+    }
+
+    fn compare(&mut self) -> Result<(), Violation> {
+        for (name, StoredGroup { record, .. }) in &self.stored {
+            match self.groups.get_mut(name) {
+                None if is_departing(record) => {}
+                Some(wanted) if !is_departing(record) => settle(name, wanted, record)?,
+                None | Some(_) => {
+                    let detail = format!("{name} is stored as {record:?}, wanted is {:?}", self.groups.get(name));
+                    return Err(broken(Invariant::CommandsHoldOnce, detail));
+                }
+            }
+        }
+        if let Some(name) = self.groups.keys().find(|name| !self.stored.contains_key(*name)) {
+            return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")));
+        }
+        Ok(())
+    }
+
+    fn observe_groups(
+        &mut self,
+        before: BTreeMap<GroupName, Option<StoredGroup>>,
+        now: Timestamp,
+    ) -> Result<(), Violation> {
+        for (group, was) in before {
+            let Some(is) = self.stored.get(&group).cloned() else { continue };
+            let is_adopted = self.adopted.remove(&group);
+            let same_life = |was: &StoredGroup| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
+            let was = was.filter(same_life).unwrap_or_default();
+            let mut drifts = Vec::new();
+            if let Some(wanted) = self.groups.get_mut(&group) {
+                drifts = wanted.asks.take_recent();
+                if is_adopted && was.record.removal != Removal::Orphan {
+                    wanted.asks.adopt(&is);
+                } else {
+                    let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
+                    checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
+                }
+            }
+            let said = self.groups.get_mut(&group).map(|wanted| {
+                let said = wanted.said.clone();
+                wanted.said.looked_at();
+                said
+            });
+            let begun: BTreeSet<Timestamp> =
+                is.pods().filter_map(|(_, pod)| Some(pod.draining.as_ref()?.since)).collect();
+            let stored = self.drains.entry(group.clone()).or_default();
+            let hidden = stored.clone();
+            stored.retain(|since, _| begun.contains(since));
+            for since in begun {
+                stored.entry(since).or_insert(now);
+            }
+            let said = said.or_else(|| self.parting.remove(&group)).unwrap_or_default();
+            self.changes.push(Change { group, was, is, drifts, said, hidden });
+        }
+        self.parting.clear();
+        Ok(())
+    }
+
+    /// What changed for groups since last asked.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Every pod that may be ordered, with its node.
+    pub fn ordered(&self) -> Vec<(NodeName, PodId)> {
+        let settled = |(group, stored): (&GroupName, &StoredGroup)| {
+            let slots = stored.pods().filter(|(_, slot)| slot.leaves.is_none());
+            slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
+        };
+        let pairs = self.needs.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
+        self.stored.iter().flat_map(settled).chain(pairs).collect()
+    }
+}
+
+/// Something begins with the command, and what was run into before is not shown any longer.
+fn clears_errors(verb: &Verb) -> bool {
+    let is_undo = matches!(verb, Verb::Rollout { action: RolloutAction::Undo { .. }, .. });
+    is_undo || matches!(verb, Verb::Replica { .. } | Verb::PatchSpec { .. } | Verb::Operate { .. })
+}
+
+fn is_removing(record: &GroupRecord) -> bool {
+    record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
+}
+
+/// It is on its way out, or only its containers are left.
+pub fn is_departing(record: &GroupRecord) -> bool {
+    is_removing(record) || record.removal == Removal::Orphan
+}
+
+fn settle(name: &GroupName, wanted: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
+    let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
+    if record.spec.num_instances != wanted.instances || record.spec.restart_policy != wanted.policy {
+        return Err(hold_once(format!("{name} is stored as {record:?}, wanted is {wanted:?}")));
+    }
+    if let Some(difference) = wanted.said.differs(record) {
+        return Err(hold_once(format!("{name} is {difference}")));
+    }
+    let alone = wanted.asks.is_one_command();
+    wanted.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
+}
+
+fn group_of(write: &Write) -> Option<GroupName> {
+    let (Write::Put { key, .. } | Write::Delete { key }) = write;
+    match keys::parse(key) {
+        Key::Group(name) | Key::Placement(name, _) | Key::Release(name) | Key::Revision(name, _) => Some(name),
+        _ => None,
+    }
+}
+
+fn node_of(write: &Write) -> Option<NodeName> {
+    let (Write::Put { key, .. } | Write::Delete { key }) = write;
+    match keys::parse(key) {
+        Key::NodeIntent(node) => Some(node),
+        _ => None,
+    }
+}
+
+fn concerns_needs(write: &Write) -> bool {
+    let (Write::Put { key, .. } | Write::Delete { key }) = write;
+    matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(..))
+}
+
+fn pod(group: &GroupName, instance: u32, slot: &contract::record::Slot) -> Option<(NodeName, PodId)> {
+    let id = PodId { group: group.clone(), instance, version: slot.named_version(), drift: slot.drift };
+    slot.node.clone().map(|node| (node, id))
+}
+
+/// The pods of a placement that have a node.
+pub fn pods(group: &GroupName, record: &PlacementRecord) -> Vec<(NodeName, PodId)> {
+    let slots = (1..).zip(&record.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
+    slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect()
+}
+
+/// True when `pod` is stored as placed on `node` and its group is not being removed.
+pub fn is_placed(store: &Store, node: &NodeName, pod: &PodId) -> bool {
+    if pod.instance == 0 {
+        return dependencies::pods(store).iter().any(|(at, planned, _)| at == node && planned == pod);
+    }
+    let record = store.placement(&pod.group);
+    let removing = store.group(&pod.group).is_none_or(|group| is_removing(&group));
+    !removing && pods(&pod.group, &record).contains(&(node.clone(), pod.clone()))
+}

@@ -1,0 +1,212 @@
+//! Whether what a release changed is what it may change: its pods, units and groups, what is frozen, what a way back spares, what
+//! is drained first, and what is told of revisions.
+
+use std::time::Duration;
+
+use contract::record::{Filling, RevisionOutcome, Slot};
+use contract::rollout::StrategyType;
+use contract::spec::PodGroupSpec;
+use contract::state::TargetState;
+
+use crate::checks::budgets::{self, Context, all_are, gates, is_released, placed};
+use crate::checks::checker::index_of;
+use crate::checks::commit_changes::{Change, Transition, identity};
+use crate::checks::instances::{StoredGroup, is_instance};
+use crate::checks::invariants::{Invariant, Violation};
+use crate::workload::rollout_specs::unit_of;
+
+/// What is wrong with a change, if anything.
+pub fn check(change: &Change, context: &Context<'_>) -> Option<Violation> {
+    let found = [
+        (Invariant::TwoPodsAtMost, confusion(change)),
+        (Invariant::UnitsAreKept, stranger(change)),
+        (Invariant::GatesAreSaid, unsaid(change)),
+        (Invariant::RevisionsTellTheTruth, untruth(change)),
+        (Invariant::RollbackSpares, unspared(change)),
+        (Invariant::FrozenIsFrozen, thawed(change)),
+        (Invariant::GroupsAreStarted, early(change)),
+        (Invariant::DrainedBeforeTouched, undrained(change, context)),
+        (Invariant::OldGoesFirst, budgets::mixture(change, context)),
+        (Invariant::TotalIsKept, budgets::excess(change, context)),
+        (Invariant::MinimumServes, budgets::shortage(change, context)),
+    ];
+    found.into_iter().find_map(|(invariant, detail)| Some(Violation { invariant, detail: detail? }))
+}
+
+/// Pods of an instance nobody can tell apart.
+fn confusion(change: &Change) -> Option<String> {
+    let name = |slot: &Slot| (slot.named_version(), slot.drift);
+    let is_wrong = |slot: &Slot| {
+        slot.next.as_deref().is_some_and(|next| {
+            let is_pod = next.filling == Filling::Pod && slot.filling == Filling::Pod;
+            !is_pod || next.next.is_some() || name(next) == name(slot)
+        })
+    };
+    let wrong = (1..).zip(&change.is.slots).find(|(_, slot)| is_wrong(slot));
+    wrong.map(|(instance, slot): (u32, &Slot)| format!("{} instance {instance}: {slot:?}", change.group))
+}
+
+/// A pod outside its unit.
+fn stranger(change: &Change) -> Option<String> {
+    let is_outside = |pod: &Slot| {
+        let unit = pod.node.as_ref().and_then(index_of).map(unit_of);
+        !pod.unit.is_empty() && unit.is_some_and(|unit| unit != pod.unit)
+    };
+    let (instance, pod) = change.is.pods().find(|(_, pod)| is_outside(pod))?;
+    Some(format!("{} instance {instance} of unit {} is on {:?}", change.group, pod.unit, pod.node))
+}
+
+/// A gate that opened, or a drain that was answered, without anybody saying so.
+fn unsaid(change: &Change) -> Option<String> {
+    for (instance, pod) in change.is.pods() {
+        let before = change.was.pods().find(|(number, was)| *number == instance && identity(was) == identity(pod));
+        let is_new = |gate: &str| !before.is_some_and(|(_, was)| was.gates.contains_key(gate));
+        // A gate that is added is true, and since never, for a pod that was decided without it; both may be stored together.
+        let is_passed =
+            |gate: &str| change.is_added(gate) && pod.gates.get(gate).is_some_and(|since| !since.happened());
+        let is_said = |gate: &str| change.said.is_opened(instance, gate) || is_passed(gate);
+        if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !is_said(gate)) {
+            return Some(format!("{} instance {instance}: nobody opened {gate}", change.group));
+        }
+        let is_answered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| draining.is_answered);
+        let is_news = is_answered(pod) && !before.is_some_and(|(_, was)| is_answered(was));
+        if is_news && !change.said.is_drained(instance) {
+            return Some(format!("{} instance {instance}: nobody said that it is drained", change.group));
+        }
+    }
+    None
+}
+
+/// Revisions that are not what became of the group.
+fn untruth(change: &Change) -> Option<String> {
+    let (was, is) = (&change.was.revisions.revisions, &change.is.revisions.revisions);
+    let record = &change.is.record;
+    let last = is.last()?;
+    let told = |detail: String| Some(format!("{}: {detail}", change.group));
+    if is.windows(2).any(|pair| pair[0].number >= pair[1].number) {
+        return told(format!("revisions out of order: {:?}", is.iter().map(|it| it.number).collect::<Vec<_>>()));
+    }
+    if last.number != record.spec.version || !last.pod.asks_the_same(&record.spec.pod) {
+        return told(format!("revision {} is the last, the spec is {}", last.number, record.spec.version));
+    }
+    if let Some(open) = is[..is.len() - 1].iter().find(|it| it.outcome == RevisionOutcome::Open) {
+        return told(format!("revision {} is open beside {}", open.number, last.number));
+    }
+    let changed = |now: &&contract::record::RevisionRecord| {
+        let before = was.iter().find(|before| before.number == now.number);
+        before.is_some_and(|before| before.outcome != RevisionOutcome::Open && before.outcome != now.outcome)
+    };
+    if let Some(now) = is.iter().find(changed) {
+        return told(format!("revision {} became {:?} after all: {was:?}", now.number, now.outcome));
+    }
+    let is_proven = record.proven == Some(last.number) && record.spec.has_strategy();
+    if is_proven != (last.outcome == RevisionOutcome::Completed) && record.spec.has_strategy() {
+        return told(format!("revision {} is {:?}, proven is {:?}", last.number, last.outcome, record.proven));
+    }
+    None
+}
+
+/// An instance a way back has no business with.
+fn unspared(change: &Change) -> Option<String> {
+    let record = &change.is.record;
+    if change.was.record.spec.version != record.spec.version {
+        // What was decided for the one before may be stored together with the way back.
+        return None;
+    }
+    let is_touched = |transition: &Transition<'_>| {
+        let (was, is) = (transition.was.version, transition.is.version);
+        record.equals.contains(&was) && is == record.spec.version && was != is && transition.was.filling == Filling::Pod
+    };
+    // Who took a number that was given up since the commit before never ran at the version of the one before.
+    let transition =
+        change.transitions().find(|transition| is_touched(transition) && !change.is_another(transition))?;
+    Some(format!("{} ran {} and goes to {}", transition.instance, transition.was.version, transition.is.version))
+}
+
+/// Something that moved although nothing was to.
+fn thawed(change: &Change) -> Option<String> {
+    if !change.said.is_frozen_throughout() || !is_released(change) {
+        return None;
+    }
+    let gist = |slot: &Slot| {
+        let next = slot.next.as_ref().map(|next| next.version);
+        (slot.filling, slot.version, next)
+    };
+    let all = |stored: &StoredGroup| {
+        let numbered = stored.slots.iter().enumerate().filter(|(_, slot)| is_instance(slot));
+        numbered.map(|(index, slot)| (index + 1, gist(slot))).collect::<Vec<_>>()
+    };
+    let (was, is) = (all(&change.was), all(&change.is));
+    // Who is not going to be touched is back in service.
+    let is_taken = |transition: Transition<'_>| transition.is.draining.is_some() && transition.was.draining.is_none();
+    (was != is || change.transitions().any(is_taken))
+        .then(|| format!("{} is frozen; {was:?} became {is:?}", change.group))
+}
+
+/// Instances that came to the target revision before their group was started.
+fn early(change: &Change) -> Option<String> {
+    let by_groups = |spec: &PodGroupSpec| matches!(spec.strategy_type(), StrategyType::Batch | StrategyType::Beta);
+    let release = change.is.release.as_ref()?;
+    let record = &change.is.record;
+    if !is_released(change) || !all_are(change, by_groups) || release.target != record.spec.version {
+        return None;
+    }
+    let before = change.was.release.as_ref().filter(|before| before.target == release.target);
+    let needs_confirm = |spec: &PodGroupSpec| spec.strategy.as_ref().is_some_and(|it| it.need_waiting_for_confirm);
+    // Nothing serves before the first deployment has ended, so it waits for a confirmation only where the spec asks for that.
+    let asks_first = |spec: &PodGroupSpec| spec.strategy.as_ref().is_some_and(|it| it.confirm_first_deployment);
+    let mut pods = change.was.slots.iter().flat_map(Slot::pods);
+    let is_first = change.was.record.proven.is_none() && pods.all(|pod| pod.version == release.target);
+    let is_exempt = is_first && !all_are(change, asks_first);
+    if all_are(change, needs_confirm) && record.equals.is_empty() && !is_exempt {
+        let first = before.map_or(1, |before| before.batch.max(1));
+        if let Some(group) = (first..release.batch).find(|group| !change.said.is_confirmed(release.target, *group)) {
+            return Some(format!("{}: group {} is started, nobody confirmed {group}", change.group, release.batch));
+        }
+    }
+    let is_updated = |slot: &Slot| {
+        let is_target = |pod: &Slot| pod.version == release.target || record.equals.contains(&pod.version);
+        slot.target == TargetState::Run && slot.pods().any(is_target)
+    };
+    let updated = |stored: &StoredGroup| stored.slots.iter().filter(|slot| is_updated(slot)).count();
+    let (was, is) = (updated(&change.was), updated(&change.is));
+    let committed: i64 = release.committed.iter().sum();
+    let detail = format!("{}: {is} instances are at {}, {committed} are committed", change.group, release.target);
+    (is > was && i64::try_from(is).unwrap_or(0) > committed).then_some(detail)
+}
+
+/// A pod that served and goes without having been taken out of service.
+fn undrained(change: &Change, context: &Context<'_>) -> Option<String> {
+    let specs = || change.said.lately().iter().chain([&change.was.record.spec, &change.is.record.spec]);
+    if !is_released(change) || !all_are(change, |spec| spec.drain.is_some()) {
+        return None;
+    }
+    let drains = || specs().filter_map(|spec| spec.drain.as_ref());
+    let grace = drains().map(|drain| drain.grace_seconds).min().unwrap_or(0);
+    let grace = Duration::from_secs(grace.unsigned_abs());
+    let is_answer_needed = drains().all(|drain| drain.needs_answer);
+    // Who goes for good goes then all the same.
+    let timeout = drains().filter_map(|drain| drain.timeout_seconds).min().unwrap_or(300);
+    let timeout = Duration::from_secs(timeout.unsigned_abs());
+    let gates = gates(change);
+    for transition in change.transitions().filter(|transition| !transition.failed()) {
+        let (instance, was) = (transition.instance.instance, transition.was);
+        let Some(pod) = placed(change, instance, was).filter(|(node, _)| !(context.is_excused)(node)) else { continue };
+        let is_kept = transition.is.pods().any(|now| placed(change, instance, now).as_ref() == Some(&pod));
+        let served = was.target == TargetState::Run && context.service.is_up(&pod, context.now);
+        let is_answered = change.said.is_lately_drained(instance)
+            || was.draining.as_ref().is_some_and(|draining| draining.is_answered);
+        let is_due = match &was.draining {
+            None => false,
+            Some(draining) => {
+                let rested = change.hidden.get(&draining.since).is_some_and(|at| context.now.since(*at) >= grace);
+                rested && (is_answered || !is_answer_needed || context.now.since(draining.since) >= timeout)
+            }
+        };
+        let was_in = gates.iter().all(|gate| was.gates.contains_key(gate));
+        if !is_kept && served && was_in && !is_due {
+            return Some(format!("{} was not drained: {:?}", pod.1, was.draining));
+        }
+    }
+    None
+}

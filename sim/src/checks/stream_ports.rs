@@ -1,0 +1,74 @@
+//! Stream ports as they are stored: one owner each, who keeps them until it goes, whoever leads.
+//!
+//! Read from the records alone, without the code under test: a group that waits for nothing owns every port it declares, in
+//! its present version and in those it may still go back to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::command::Operation;
+use contract::name::GroupName;
+use contract::ports;
+use contract::record::GroupRecord;
+use contract::time::Timestamp;
+
+use crate::checks::instances::StoredGroup;
+use crate::checks::invariants::{Invariant, Violation};
+
+/// One life of a group: a name may come back.
+type Life = (GroupName, Timestamp);
+
+/// Who had which port at the last look.
+#[derive(Debug, Default)]
+pub struct StreamPorts {
+    owners: BTreeMap<u16, Life>,
+}
+
+impl StreamPorts {
+    /// A commit is stored.
+    pub fn check(&mut self, stored: &BTreeMap<GroupName, StoredGroup>) -> Result<(), Violation> {
+        let broken = |detail: String| Err(Violation { invariant: Invariant::PortsHaveOneOwner, detail });
+        let mut owners: BTreeMap<u16, Life> = BTreeMap::new();
+        for (name, StoredGroup { record, slots, .. }) in present(stored) {
+            for port in declared(record).into_iter().filter(|_| record.taken_ports.is_empty()) {
+                let life = (name.clone(), record.spec.created_at);
+                if let Some((other, _)) = owners.insert(port, life) {
+                    return broken(format!("{port} belongs to {other} and to {name}"));
+                }
+            }
+            if !record.taken_ports.is_empty() && !slots.is_empty() {
+                return broken(format!("{name} waits for {:?} and is placed", record.taken_ports));
+            }
+        }
+        for (port, (name, since)) in &self.owners {
+            let lives = |record: &GroupRecord| record.spec.created_at == *since && declared(record).contains(port);
+            if present(stored).any(|(group, stored)| group == name && lives(&stored.record))
+                && owners.get(port) != Some(&(name.clone(), *since))
+            {
+                return broken(format!("{port} was taken from {name}, now {:?}", owners.get(port)));
+            }
+        }
+        self.owners = owners;
+        Ok(())
+    }
+
+    /// Groups that wait although all their ports are free: nobody would ever deploy them.
+    pub fn forgotten(&self, stored: &BTreeMap<GroupName, StoredGroup>) -> Vec<String> {
+        let waits_for_nothing = |(name, StoredGroup { record, .. }): (&GroupName, &StoredGroup)| {
+            let free = declared(record).iter().all(|port| !self.owners.contains_key(port));
+            (!record.taken_ports.is_empty() && free).then(|| format!("{name} waits for ports that are free"))
+        };
+        present(stored).filter_map(waits_for_nothing).collect()
+    }
+}
+
+/// Every port a group has a use for.
+fn declared(record: &GroupRecord) -> BTreeSet<u16> {
+    let pods = record.former.values().chain([&record.spec.pod]);
+    pods.flat_map(|pod| ports::declared(&pod.annotation)).map(|port| port.srcport).collect()
+}
+
+/// Groups that are there and not on their way out.
+fn present(stored: &BTreeMap<GroupName, StoredGroup>) -> impl Iterator<Item = (&GroupName, &StoredGroup)> {
+    let removing = |record: &GroupRecord| record.operation.as_ref().is_some_and(|o| o.kind == Operation::Removing);
+    stored.iter().filter(move |(_, stored)| !removing(&stored.record))
+}

@@ -1,0 +1,364 @@
+//! One node: the agent's real core, its disk, its line to the bus and its share of an engine.
+//!
+//! The process outlives the agent: a step the engine was asked for is done even when the agent that asked is dead,
+//! and the disk keeps the last ledger that was written whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use agent::core::Core;
+use agent::core::io::{Action as Step, Effect, Input, Ledger, Mutant, Settings};
+use contract::labels::Owner;
+use contract::pod_id::InstanceKey;
+use contract::report::{EngineState, NodeFacts};
+use contract::time::Timestamp;
+
+use crate::checks::invariants::Invariant;
+use crate::describe;
+use crate::scenario::MEMORY;
+use crate::workload::rollout_specs::unit_of;
+use crate::workload::specs::ContainerBehaviour;
+use crate::world::World;
+use crate::world::engine::Container;
+use crate::world::event::{Arrival, AtNode, Event};
+
+/// The cluster all nodes belong to.
+pub const CLUSTER: &str = "simulated";
+/// Between two signs of life.
+pub const HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// One node.
+pub struct NodeProcess {
+    /// Whose containers are the node's.
+    pub owner: Owner,
+    /// Index of its engine.
+    pub engine: usize,
+    /// The agent's core; none while the process is down.
+    pub core: Option<Core>,
+    /// Runs so far.
+    pub life: u32,
+    /// The bus can be reached.
+    pub connected: bool,
+    /// What placement may ask for.
+    pub labels: BTreeMap<String, String>,
+    /// How wrong its clock is, in milliseconds.
+    pub skew: i64,
+    /// What it offers to pods, in bytes.
+    pub memory: u64,
+    /// What is on disk.
+    pub disk: Ledger,
+    /// What was on it some time ago.
+    pub backup: Ledger,
+    /// No write succeeds.
+    pub disk_full: bool,
+    /// Instances a step of the present agent is under way for.
+    pub busy: BTreeSet<InstanceKey>,
+    /// The write under way, then the ones that wait.
+    pub writing: Vec<(u64, Ledger)>,
+    /// When the core wants to be woken, in true time.
+    pub wake: Option<Timestamp>,
+    /// Wakes in the present second, to find a core that spins.
+    pub wakes: (i64, u32),
+}
+
+impl NodeProcess {
+    /// A node whose agent never ran.
+    pub fn new(node: usize, engine: usize, skew: i64) -> Self {
+        let name = format!("n{node}").parse().expect("a letter and a digit are a name");
+        Self {
+            owner: Owner { cluster: CLUSTER.to_owned(), node: name },
+            engine,
+            core: None,
+            life: 0,
+            connected: true,
+            labels: BTreeMap::from([
+                ("group".to_owned(), "default".to_owned()),
+                ("zone".to_owned(), unit_of(node).to_owned()),
+            ]),
+            skew,
+            memory: MEMORY << 20,
+            disk: Ledger::default(),
+            backup: Ledger::default(),
+            disk_full: false,
+            busy: BTreeSet::new(),
+            writing: Vec::new(),
+            wake: None,
+            wakes: (0, 0),
+        }
+    }
+    fn clock(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_millis(now.as_millis() + self.skew)
+    }
+    /// The settings its agent runs with.
+    pub fn settings(&self, mutant: Option<Mutant>) -> Settings {
+        let facts = NodeFacts {
+            address: format!("{}:2375", self.owner.node),
+            ip: "10.0.0.1".to_owned(),
+            cpu_millis: 64_000,
+            cores: 64,
+            memory: self.memory,
+            labels: self.labels.clone(),
+            wire: contract::WIRE_VERSION,
+            fetches_ahead: true,
+            ..Default::default()
+        };
+        Settings {
+            owner: self.owner.clone(),
+            identity: format!("{}-disk", self.owner.node),
+            incarnation: format!("{}-{}", self.owner.node, self.life),
+            facts,
+            heartbeat: HEARTBEAT,
+            reread: Duration::from_secs(20),
+            most_restarts: 3,
+            restart_window: Duration::from_secs(60),
+            alone_after: Duration::from_secs(30),
+            mutant,
+        }
+    }
+}
+
+impl World {
+    /// An agent process starts with what is on disk.
+    pub fn start_agent(&mut self, node: usize) {
+        if self.nodes[node].core.is_some() {
+            return;
+        }
+        let now = self.queue.now();
+        let mutant = self.mutant.and_then(crate::mutant::Mutant::of_agent);
+        let process = &mut self.nodes[node];
+        process.life += 1;
+        process.busy.clear();
+        process.wake = None;
+        process.core = Some(Core::new(process.settings(mutant), process.disk.clone()));
+        let (connected, engine) = (process.connected, process.engine);
+        self.trace.line(now, &format!("n{node}"), "agent starts");
+        self.feed_agent(node, Input::Bus { connected });
+        match self.engines[engine].state() {
+            EngineState::Up => {}
+            state @ (EngineState::Down | EngineState::Hung) => self.feed_agent(node, Input::Engine(state)),
+        }
+    }
+
+    /// An agent process is killed. A write under way may or may not have reached the disk.
+    pub fn kill_agent(&mut self, node: usize) {
+        let now = self.queue.now();
+        let written = self.random.chance(50);
+        let process = &mut self.nodes[node];
+        process.core = None;
+        if let Some((_, ledger)) = process.writing.first().filter(|_| written && !process.disk_full) {
+            process.disk = ledger.clone();
+        }
+        process.writing.clear();
+        let fence = process.disk.order.fence;
+        self.checker.on_disk(node, fence);
+        self.trace.line(now, &format!("n{node}"), "agent is killed");
+    }
+
+    /// Something happens inside an agent process.
+    pub fn at_node(&mut self, node: usize, life: u32, what: AtNode) {
+        let process = &self.nodes[node];
+        if process.life != life || process.core.is_none() {
+            return;
+        }
+        match what {
+            AtNode::Input(input) => self.feed_agent(node, *input),
+            AtNode::Wake(at) => self.wake_agent(node, at),
+            AtNode::Written => self.written(node),
+            AtNode::List => self.list(node),
+            AtNode::Fetch(image) => {
+                let result = self.engines[self.nodes[node].engine].fetch(&image, &mut self.random);
+                self.feed_agent(node, Input::Fetched { image, result });
+            }
+            AtNode::Probe => {
+                let state = self.engines[self.nodes[node].engine].state();
+                self.feed_agent(node, Input::Engine(state));
+            }
+            AtNode::Ping => {
+                let connected = self.nodes[node].connected;
+                self.feed_agent(node, Input::Bus { connected });
+            }
+        }
+    }
+
+    fn wake_agent(&mut self, node: usize, at: Timestamp) {
+        if self.nodes[node].wake != Some(at) {
+            return;
+        }
+        let process = &mut self.nodes[node];
+        process.wake = None;
+        let second = at.as_millis() / 1000;
+        process.wakes = if process.wakes.0 == second { (second, process.wakes.1 + 1) } else { (second, 1) };
+        let wakes = process.wakes.1;
+        self.checker.woken(&format!("n{node}"), wakes);
+        self.feed_agent(node, Input::Tick);
+    }
+
+    /// Feeds the core now and performs what it decides.
+    pub fn feed_agent(&mut self, node: usize, input: Input) {
+        let now = self.queue.now();
+        let line = describe::agent_input(&input);
+        let process = &mut self.nodes[node];
+        if let Input::ActionDone { instance: lane, .. } = &input {
+            process.busy.remove(lane);
+        }
+        let (clock, skew, life) = (process.clock(now), process.skew, process.life);
+        let Some(core) = process.core.as_mut() else { return };
+        self.trace.line(now, &format!("n{node}"), &format!("<- {line}"));
+        let effects = core.on(input, clock);
+        let earliest = now + Duration::from_millis(1);
+        let wake = core.wake_at().map(|at| Timestamp::from_millis(at.as_millis().saturating_sub(skew)).max(earliest));
+        if process.wake != wake {
+            process.wake = wake;
+            if let Some(at) = wake {
+                self.queue.at(at, Event::Node { node, life, what: AtNode::Wake(at) });
+            }
+        }
+        for effect in effects {
+            let line = describe::agent_effect(&effect);
+            self.trace.line(now, &format!("n{node}"), &format!("-> {line}"));
+            self.perform_for_agent(node, effect);
+        }
+    }
+
+    fn perform_for_agent(&mut self, node: usize, effect: Effect) {
+        let life = self.nodes[node].life;
+        match effect {
+            Effect::Persist { id, ledger } => self.persist(node, id, *ledger),
+            Effect::Reply { inbox, reply } => {
+                self.checker.acknowledged(node, &reply, &self.nodes[node].disk);
+                if let Some(request) = inbox.parse().ok().filter(|_| self.nodes[node].connected) {
+                    self.deliver(|| Arrival::OrderReply { request, reply: reply.clone() });
+                }
+            }
+            Effect::Perform { instance: lane, action: step } => self.ask_engine(node, lane, step),
+            Effect::Fetch { image } => {
+                let delay = self.random.span(5, 8_000);
+                self.queue.after(delay, Event::Node { node, life, what: AtNode::Fetch(image) });
+            }
+            Effect::TakeInventory => {
+                let delay = self.random.span(2, 60);
+                self.queue.after(delay, Event::Node { node, life, what: AtNode::List });
+            }
+            Effect::Publish(message) => self.publish_report(node, &message),
+        }
+    }
+
+    fn publish_report(&mut self, node: usize, message: &contract::report::ReportMessage) {
+        if !self.nodes[node].connected {
+            return;
+        }
+        let now = self.queue.now();
+        self.checker.heard(node, now);
+        for scheduler in 0..self.schedulers.len() {
+            self.deliver(|| Arrival::Report { scheduler, message: Box::new(message.clone()) });
+        }
+    }
+
+    fn persist(&mut self, node: usize, id: u64, ledger: Ledger) {
+        let process = &mut self.nodes[node];
+        process.writing.push((id, ledger));
+        if process.writing.len() == 1 {
+            self.write_next(node);
+        }
+    }
+
+    fn write_next(&mut self, node: usize) {
+        let life = self.nodes[node].life;
+        let slow = self.random.chance(5);
+        let delay = if slow { self.random.span(100, 800) } else { self.random.span(1, 15) };
+        self.queue.after(delay, Event::Node { node, life, what: AtNode::Written });
+    }
+
+    fn written(&mut self, node: usize) {
+        let process = &mut self.nodes[node];
+        if process.writing.is_empty() {
+            return;
+        }
+        let (id, ledger) = process.writing.remove(0);
+        let result = if process.disk_full { Err("no space left on device".to_owned()) } else { Ok(()) };
+        if result.is_ok() {
+            process.disk = ledger;
+            let fence = process.disk.order.fence;
+            if self.random.chance(4) {
+                process.backup = process.disk.clone();
+            }
+            self.checker.on_disk(node, fence);
+        }
+        if !self.nodes[node].writing.is_empty() {
+            self.write_next(node);
+        }
+        self.feed_agent(node, Input::Persisted { id, result });
+    }
+
+    fn list(&mut self, node: usize) {
+        let process = &self.nodes[node];
+        let engine = &self.engines[process.engine];
+        let life = process.life;
+        let state = engine.state();
+        if state != EngineState::Up {
+            return self.feed_agent(node, Input::Engine(state));
+        }
+        let input = Input::Inventory(engine.inventory(&process.owner));
+        // The list is as old as its way to the core is long: a step may end in between.
+        let delay = self.random.span(0, 60);
+        self.queue.after(delay, Event::Node { node, life, what: AtNode::Input(Box::new(input)) });
+    }
+
+    fn ask_engine(&mut self, node: usize, lane: InstanceKey, step: Step) {
+        if !self.nodes[node].busy.insert(lane.clone()) {
+            let detail = format!("n{node}: {} while another step of {lane} is under way", describe::step(&step));
+            self.checker.broken(Invariant::OneStepAtATime, detail);
+        }
+        let process = &self.nodes[node];
+        self.checker.working(process, &step, &self.engines[process.engine], &self.store);
+        let life = process.life;
+        let delay = match &step {
+            Step::Create { .. } => self.random.span(30, 1_500),
+            Step::Update { .. } | Step::Start { .. } => self.random.span(10, 400),
+            Step::ReadEnd { .. } => self.random.span(1, 50),
+            Step::Replace { .. } => self.random.span(40, 5_000),
+            Step::Stop { .. } | Step::Remove { .. } => self.random.span(10, 5_000),
+        };
+        self.queue.after(delay, Event::Step { node, life, lane, step });
+    }
+
+    /// A container that was just started turns out to be well or not a little later.
+    fn schedule_behaviour(&mut self, engine: usize, id: &str) {
+        let now = self.queue.now();
+        let fresh = |c: &&Container| {
+            c.started_at == now && (c.checked || ContainerBehaviour::of(&c.image) == ContainerBehaviour::Dying)
+        };
+        let Some(container) = self.engines[engine].containers.get(id).filter(fresh) else { return };
+        let (id, starts) = (id.to_owned(), container.starts);
+        let delay = self.random.span(300, 5_000);
+        self.queue.after(delay, Event::ContainerBehaviour { engine, id, starts });
+    }
+
+    /// The engine does a step.
+    pub fn step_arrives(&mut self, node: usize, life: u32, lane: InstanceKey, step: Step) {
+        let now = self.queue.now();
+        let process = &self.nodes[node];
+        let (owner, engine_index) = (process.owner.clone(), process.engine);
+        if self.engines[engine_index].hung_until.is_some() {
+            return self.time_out_action(node, life, lane, step);
+        }
+        let engine = &mut self.engines[engine_index];
+        // The client gives up after a while; until then the lane waits.
+        let done = engine.perform(&owner, &step, now, &mut self.random);
+        let line = format!("{} {}", describe::step(&step), describe::step_result(&done.result));
+        self.trace.line(now, &format!("e{engine_index}"), &line);
+        self.checker.engines_changed();
+        if let Some(touched) = &done.touched {
+            self.checker.touched(engine_index, touched, &line);
+            self.checker.worked(&self.nodes[node], &step, touched);
+            self.schedule_behaviour(engine_index, touched);
+            if self.nodes[node].life != life {
+                // Nobody waits for the answer any more, but engines tell everybody who listens what they did.
+                self.look(engine_index, touched);
+            }
+        }
+        let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
+        let input = Box::new(Input::ActionDone { instance: lane, action: step, result: done.result });
+        self.queue.after(wait, Event::Node { node, life, what: AtNode::Input(input) });
+    }
+}
