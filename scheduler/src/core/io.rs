@@ -41,7 +41,7 @@ pub enum Input {
     Command(Delivery),
     /// An agent reported.
     Report(ReportMessage),
-    /// A client asks a query.
+    /// A client sends a query.
     Query {
         /// What.
         query: Query,
@@ -104,7 +104,7 @@ pub struct Delivery {
     pub sequence: u64,
     /// When JetStream stored it, in nanoseconds since 1970; the next leader recognises the message by it.
     pub stored_at: Option<i64>,
-    /// Who waits for the outcome.
+    /// Where a client waits for the outcome.
     pub reply: Option<Inbox>,
     /// The command, or why it cannot be read.
     pub command: Result<Command, DeadLetter>,
@@ -316,7 +316,7 @@ pub enum Mutant {
     SparesNobody,
     /// Agents do not spare orphans.
     SweepsOrphans,
-    /// A new leader does not know which nodes are cordoned.
+    /// A new leader forgets which nodes are cordoned.
     ForgetsCordons,
     /// Reconciling a group or a dependency pod with an image called `panic…` panics, for tests of the quarantine.
     PanicsOnPurpose,

@@ -136,22 +136,26 @@ impl Leading<'_> {
         self.settings.mutant == Some(mutant)
     }
 
-    /// Everything an input leaves to do.
+    /// The second half of the loop, after an input was observed or applied as a command: reconcile → commit → dispatch.
     pub(super) fn work(&mut self) {
         for timer in self.lead.timers.take_due(self.now) {
             self.fire_guarded(timer);
         }
-        // A node that obeyed a leader of an older state would refuse the newer one when that is put back.
+        // An agent that applied orders of an older state would refuse the newer state when a restore brings it back.
         if self.lead.restoring || self.lead.store_is_behind {
             return self.commit();
         }
+        self.reconcile_marked();
+        self.commit();
+        self.send_orders();
+    }
+
+    fn reconcile_marked(&mut self) {
         reconcile::ports::grant_ports(self);
         self.reconcile_groups();
         reconcile::dependencies::reconcile_dependencies(self);
         commands::nodes::forget_removed_nodes(self);
         events::conditions::send_reports(self);
-        self.commit();
-        self.send_orders();
     }
 
     pub(super) fn fire(&mut self, timer: Timer) {
@@ -164,7 +168,7 @@ impl Leading<'_> {
             // The order leaves in `send_orders`, which follows every input.
             Timer::Window => {}
             Timer::Unschedulable => self.lead.to_reconcile.extend(self.lead.unschedulable.iter().cloned()),
-            Timer::Condition(concern) => events::conditions::check(self, concern),
+            Timer::Condition(key) => events::conditions::check(self, key),
             Timer::Losses => observe::losses::check_losses(self),
             Timer::Sweep => self.sweep(),
             Timer::History => observe::history::store_history(self),
@@ -173,9 +177,7 @@ impl Leading<'_> {
             }
         }
     }
-}
 
-impl Leading<'_> {
     /// Puts the stored instances of a group into the queues of their nodes.
     fn queue_orders_of(&mut self, name: &GroupName) {
         let Some(group) = self.state.groups.get(name) else { return };

@@ -84,7 +84,7 @@ enum Role {
 }
 
 impl Core {
-    /// A follower that knows nothing yet.
+    /// A follower without any state.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -310,10 +310,10 @@ impl Core {
     }
 
     fn report(&mut self, message: ReportMessage) -> Vec<Effect> {
-        if let Some(words) = self.is_from_duplicate_agent(&message) {
+        if let Some(text) = self.is_from_duplicate_agent(&message) {
             let node = message.stamp().node.clone();
-            let told: Vec<Effect> = words.map(|words| events::of_node(&node, words, self.now)).into_iter().collect();
-            return self.lead(|leading| leading.emit(told));
+            let events: Vec<Effect> = text.map(|text| events::of_node(&node, text, self.now)).into_iter().collect();
+            return self.lead(|leading| leading.emit(events));
         }
         if let Role::Leader(lead) = &self.role
             && !lead.restoring
@@ -325,14 +325,14 @@ impl Core {
             self.reports.discard(&node);
             return Vec::new();
         };
-        if folded.heard {
+        if folded.is_current {
             self.reports.listen(self.now, self.settings.suspect_after);
         }
         self.state.note_reported_history(&node, &folded.pods);
         if let Some(report) = self.reports.get(&node).and_then(|observed| observed.report.as_ref()) {
             self.state.put_node(&node, &report.head.facts, report.head.engine);
         }
-        if folded.ask { vec![Effect::AskWhole { node }] } else { Vec::new() }
+        if folded.needs_whole { vec![Effect::AskWhole { node }] } else { Vec::new() }
     }
 
     fn query(&mut self, query: Query, inbox: Inbox) -> Vec<Effect> {

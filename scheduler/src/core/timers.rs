@@ -14,7 +14,7 @@ pub(super) enum Timer {
     Node(NodeName),
     /// A group whose plan has a `wake_at`.
     Group(GroupName),
-    /// A group that is coming up, and may not get on.
+    /// A group that starts and whose reports are coalesced.
     Coalesced(GroupName),
     /// A dependency pod whose plan has a `wake_at`.
     Dependency(GroupName),

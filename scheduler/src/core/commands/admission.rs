@@ -26,7 +26,7 @@ pub(in crate::core) struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     /// The record of a group that exists and that no operation holds.
-    pub(in crate::core) fn unlocked(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
+    pub(super) fn unlocked(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
         self.unlocked_record(self.present(name)?)
     }
 
@@ -46,7 +46,7 @@ impl<'a> Admission<'a> {
     }
 
     /// The operation that holds the group's lock. The operation of a quarantined group cannot end, so it holds nothing.
-    pub(in crate::core) fn lock(&self, group: &Group) -> Option<Operation> {
+    pub(super) fn lock(&self, group: &Group) -> Option<Operation> {
         let operation = group.record.operation.as_ref()?;
         let name = group.record.spec.name.parse().ok().map(Object::Group);
         let is_quarantined = name.is_some_and(|name| self.state.quarantine.contains(&name));
@@ -54,12 +54,12 @@ impl<'a> Admission<'a> {
     }
 
     /// A group that exists to users.
-    pub(in crate::core) fn present(&self, name: &GroupName) -> Result<&'a Group, Refusal> {
+    pub(super) fn present(&self, name: &GroupName) -> Result<&'a Group, Refusal> {
         self.state.groups.get(name).filter(|group| group.is_present()).ok_or(Refusal::GroupUnknown)
     }
 
     /// Those of the ports a spec declares that another group has.
-    pub(in crate::core) fn taken_ports(&self, name: &GroupName, pod: &PodSpec) -> Vec<u16> {
+    pub(super) fn taken_ports(&self, name: &GroupName, pod: &PodSpec) -> Vec<u16> {
         if self.settings.mutant == Some(Mutant::NoPortClaims) {
             return Vec::new();
         }

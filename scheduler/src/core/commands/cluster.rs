@@ -32,11 +32,7 @@ impl State {
 }
 
 /// Changes what of the configuration is given.
-pub(in crate::core) fn configure(
-    leading: &mut Leading<'_>,
-    readonly: Option<bool>,
-    maintenance: Option<bool>,
-) -> Bundle {
+pub(super) fn configure(leading: &mut Leading<'_>, readonly: Option<bool>, maintenance: Option<bool>) -> Bundle {
     let engine = leading.state.engine;
     switch(
         leading,
@@ -54,7 +50,7 @@ pub(in crate::core) fn run_engine(leading: &mut Leading<'_>, running: bool) -> B
 }
 
 /// Sends the guard to work or to sleep.
-pub(in crate::core) fn guard(leading: &mut Leading<'_>, guarding: bool) -> Bundle {
+pub(super) fn guard(leading: &mut Leading<'_>, guarding: bool) -> Bundle {
     switch(leading, EngineRecord { guarding, ..leading.state.engine })
 }
 
@@ -90,7 +86,7 @@ pub(in crate::core) fn warn_of_unread(leading: &mut Leading<'_>) {
     }
 }
 
-pub(in crate::core) fn set_constraint(leading: &mut Leading<'_>, constraint: Constraint) -> Result<Bundle, Refusal> {
+pub(super) fn set_constraint(leading: &mut Leading<'_>, constraint: Constraint) -> Result<Bundle, Refusal> {
     if constraint.kind.len().max(constraint.value.len()) > LONGEST_TEXT {
         return Err(Refusal::Limit { what: "a constraint's text".to_owned(), limit: LONGEST_TEXT as u64 });
     }
@@ -108,7 +104,7 @@ pub(in crate::core) fn set_constraint(leading: &mut Leading<'_>, constraint: Con
 }
 
 /// Drops the constraint of a type.
-pub(in crate::core) fn remove_constraint(leading: &mut Leading<'_>, kind: &str) -> Result<Bundle, Refusal> {
+pub(super) fn remove_constraint(leading: &mut Leading<'_>, kind: &str) -> Result<Bundle, Refusal> {
     leading.state.constraints.remove(kind).ok_or(Refusal::ConstraintUnknown)?;
     Ok(constraints_bundle(leading, format!("constraint {kind} was dropped")))
 }

@@ -25,7 +25,7 @@ use super::{limits, strategy};
 /// A group that may be made.
 #[derive(Debug)]
 pub(in crate::core) struct Created {
-    pub(in crate::core) name: GroupName,
+    pub(super) name: GroupName,
     pub(in crate::core) record: GroupRecord,
     /// Its instances are those of the group whose containers were left behind.
     pub(in crate::core) adopts: bool,
@@ -112,11 +112,7 @@ fn data_of(group: &Group) -> Vec<(u32, &NodeName)> {
 }
 
 /// A new group.
-pub(in crate::core) fn create_group(
-    leading: &mut Leading<'_>,
-    spec: PodGroupSpec,
-    by: &str,
-) -> Result<Bundle, Refusal> {
+pub(super) fn create_group(leading: &mut Leading<'_>, spec: PodGroupSpec, by: &str) -> Result<Bundle, Refusal> {
     let Created { name, record, adopts } = leading.admission().created(spec)?;
     let before = leading.state.groups.get(&name).filter(|_| adopts).map(|group| group.record.clone());
     let mut bundle = if adopts { Bundle::default() } else { replace_removed(leading, &name) };

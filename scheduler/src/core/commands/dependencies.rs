@@ -16,7 +16,7 @@ use crate::core::state::dependencies::{Dependency, record_writes};
 use crate::core::state::quarantine::Object;
 
 /// Makes a dependency pod known.
-pub(in crate::core) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
+pub(super) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
     let name = checked(&pod)?;
     let known = &leading.state.dependencies;
     if known.entries.contains_key(&name) || known.spared.contains(&name) {
@@ -30,7 +30,7 @@ pub(in crate::core) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec
 }
 
 /// Gives a dependency pod another spec, and keeps it if it was about to go.
-pub(in crate::core) fn update_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
+pub(super) fn update_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
     let name = checked(&pod)?;
     let before = wanted(leading, &name)?;
     let spec = before.spec.patched(pod, leading.now);
@@ -45,11 +45,7 @@ pub(in crate::core) fn update_dependency(leading: &mut Leading<'_>, pod: PodSpec
 }
 
 /// Removes a dependency pod: now, or when no group needs it any more.
-pub(in crate::core) fn remove_dependency(
-    leading: &mut Leading<'_>,
-    name: &GroupName,
-    force: bool,
-) -> Result<Bundle, Refusal> {
+pub(super) fn remove_dependency(leading: &mut Leading<'_>, name: &GroupName, force: bool) -> Result<Bundle, Refusal> {
     let unread = Object::Dependency(name.clone());
     if leading.is_unread(&unread) {
         let reason = "its record cannot be read, so the PodGroups that need it are not known: remove it with force";

@@ -24,11 +24,7 @@ use super::{cluster, nodes};
 const MOST_DRIFTS: usize = 16;
 
 /// Instances leave a node: those of one group, or of every group there.
-pub(in crate::core) fn drift(
-    leading: &mut Leading<'_>,
-    drift: &Drift,
-    group: Option<&GroupName>,
-) -> Result<Bundle, Refusal> {
+pub(super) fn drift(leading: &mut Leading<'_>, drift: &Drift, group: Option<&GroupName>) -> Result<Bundle, Refusal> {
     if drift.to.as_ref() == Some(&drift.from) {
         return Err(Refusal::Malformed { reason: "from node equals to target node".to_owned() });
     }
@@ -43,7 +39,7 @@ pub(in crate::core) fn drift(
 }
 
 /// Every instance leaves the node, and a soft constraint keeps new ones away.
-pub(in crate::core) fn evacuate(leading: &mut Leading<'_>, node: NodeName) -> Result<Bundle, Refusal> {
+pub(super) fn evacuate(leading: &mut Leading<'_>, node: NodeName) -> Result<Bundle, Refusal> {
     let value = node.to_string();
     let drift = Drift { from: node, to: None, force: true, instance: None };
     let records = drifting_groups(leading, &drift)?;
@@ -54,7 +50,7 @@ pub(in crate::core) fn evacuate(leading: &mut Leading<'_>, node: NodeName) -> Re
 }
 
 /// What runs on a node that is cordoned leaves it, but for what is bound to its data unless forced.
-pub(in crate::core) fn drain(
+pub(super) fn drain(
     leading: &mut Leading<'_>,
     node: &NodeName,
     force: bool,
@@ -88,7 +84,7 @@ fn drifting_group(
 /// Every group with an instance there, locked or not.
 fn drifting_groups(leading: &Leading<'_>, drift: &Drift) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
     let mut records = Vec::new();
-    // Who is on its way is not there any more, but may wait in vain for a node that is lost.
+    // An instance that leaves the node is not placed there any more, but may wait forever for a lost node to confirm that.
     let leaving = leading.lead.waiting_on_node.get(&drift.from).into_iter().flatten().cloned();
     let concerned: BTreeSet<GroupName> = leading.state.groups_on(&drift.from).into_iter().chain(leaving).collect();
     for name in concerned {

@@ -87,7 +87,7 @@ impl Core {
 }
 
 /// Refuses a command that would store more while the store is nearly full.
-pub(in crate::core) fn check_store_size(leading: &Leading<'_>, verb: &Verb) -> Result<(), Refusal> {
+pub(super) fn check_store_size(leading: &Leading<'_>, verb: &Verb) -> Result<(), Refusal> {
     let quota = leading.settings.store_quota;
     let is_refused = match Fill::of(leading.store_size, quota) {
         Fill::Free => false,
@@ -155,7 +155,7 @@ const LARGEST_SPEC: usize = 640 * 1024;
 const MOST_SPECS: usize = 2560 * 1024;
 
 /// Refuses a group whose spec is too large, or that runs too many large ones.
-pub(in crate::core) fn judge(record: &GroupRecord) -> Result<(), Refusal> {
+pub(super) fn judge(record: &GroupRecord) -> Result<(), Refusal> {
     let limit = |what: &str, limit: usize| Refusal::Limit { what: what.to_owned(), limit: limit as u64 };
     let present = bytes(&record.spec);
     if present > LARGEST_SPEC {

@@ -16,6 +16,6 @@ pub(in crate::core) mod limits;
 pub(in crate::core) mod nodes;
 pub(in crate::core) mod restore;
 pub(in crate::core) mod rollout;
-pub(in crate::core) mod scale;
+mod scale;
 pub(in crate::core) mod spec;
 pub(in crate::core) mod strategy;

@@ -27,7 +27,7 @@ use super::evacuate;
 /// PodGroups named in a refusal.
 const MOST_NAMED: usize = 3;
 
-pub(in crate::core) fn change_node(
+pub(super) fn change_node(
     leading: &mut Leading<'_>,
     node: &NodeName,
     change: NodeChange,
@@ -67,7 +67,7 @@ fn cordon(leading: &mut Leading<'_>, node: &NodeName, why: String, by: &str) -> 
 }
 
 /// Cordons a node. An existing cordon stays, unless the reason differs.
-pub(in crate::core) fn cordoned(leading: &mut Leading<'_>, node: &NodeName, cordon: Cordon) -> Bundle {
+pub(super) fn cordoned(leading: &mut Leading<'_>, node: &NodeName, cordon: Cordon) -> Bundle {
     let intent = intent_of(leading, node);
     let is_same_reason = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
     if intent.cordon.as_ref().is_some_and(is_same_reason) {
@@ -215,6 +215,6 @@ fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
         }
     }
     let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();
-    let effects = vec![events::of_node(node, "removed; whoever joins under its name is a new node", leading.now)];
+    let effects = vec![events::of_node(node, "removed; an agent that joins under its name is a new node", leading.now)];
     leading.decide(Bundle { writes, effects, ..Bundle::default() });
 }

@@ -29,7 +29,7 @@ use crate::core::state::load::Stored;
 const DELETED_PER_STEP: usize = 50;
 
 /// One step of a restore.
-pub(in crate::core) fn restore(leading: &mut Leading<'_>, step: Step) -> Result<Bundle, Refusal> {
+pub(super) fn restore(leading: &mut Leading<'_>, step: Step) -> Result<Bundle, Refusal> {
     match step {
         Step::Stage { restore, part, text } => stage(leading, &restore, part, text),
         Step::Finish { restore, parts, replace } => finish(leading, restore, parts, replace),
@@ -87,7 +87,7 @@ pub(in crate::core) fn drop_restored_parts(leading: &mut Leading<'_>) {
 }
 
 /// The stored parts of restores: the restore and the key of each.
-pub(in crate::core) fn staged(stored: &Stored) -> impl Iterator<Item = (CommandId, String)> {
+pub(super) fn staged(stored: &Stored) -> impl Iterator<Item = (CommandId, String)> {
     let parts = stored.range(keys::RESTORE_PARTS.to_owned()..);
     parts.map_while(|(key, _)| match keys::parse(key) {
         Key::RestorePart(restore, _) => Some((restore, key.clone())),
@@ -96,7 +96,7 @@ pub(in crate::core) fn staged(stored: &Stored) -> impl Iterator<Item = (CommandI
 }
 
 /// The backup the parts make, or why they make none.
-pub(in crate::core) fn assemble(stored: &Stored, restore: &CommandId, parts: u32) -> Result<Backup, String> {
+fn assemble(stored: &Stored, restore: &CommandId, parts: u32) -> Result<Backup, String> {
     let mut text = Vec::new();
     for part in 0..parts {
         let Some(piece) = stored.get(&keys::restore_part(restore, part)) else {

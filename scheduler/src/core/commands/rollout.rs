@@ -22,16 +22,16 @@ const NOWHERE: u32 = u32::MAX;
 
 /// A change of a readiness gate.
 #[derive(Debug)]
-pub(in crate::core) struct Gate {
-    pub(in crate::core) instance: u32,
-    pub(in crate::core) name: String,
-    pub(in crate::core) is_true: bool,
+pub(super) struct Gate {
+    pub(super) instance: u32,
+    pub(super) name: String,
+    pub(super) is_true: bool,
     /// Only of the pod of this version.
-    pub(in crate::core) version: Option<u32>,
+    pub(super) version: Option<u32>,
 }
 
 /// Controls the rollout of a group.
-pub(in crate::core) fn rollout(
+pub(super) fn rollout(
     leading: &mut Leading<'_>,
     name: &GroupName,
     release: Option<u32>,
@@ -101,7 +101,7 @@ fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Res
 }
 
 /// Sets a readiness gate of an instance.
-pub(in crate::core) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gate: &Gate) -> Result<Bundle, Refusal> {
+pub(super) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gate: &Gate) -> Result<Bundle, Refusal> {
     let group = leading.admission().present(name)?;
     let gates = &group.record.spec.readiness_gates;
     if !gates.contains(&gate.name) {
@@ -130,7 +130,7 @@ pub(in crate::core) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gat
 
 /// An instance is drained. For an instance that is not being drained this changes nothing: the command may be a repetition, and
 /// the pod may be gone.
-pub(in crate::core) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
+pub(super) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
     slot_of(leading.admission().present(name)?, instance)?;
     let answer = |pod: &mut Slot| {
         if let Some(draining) = &mut pod.draining {

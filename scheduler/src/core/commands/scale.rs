@@ -44,7 +44,7 @@ impl Admission<'_> {
 }
 
 /// Another number of instances, or another restart policy.
-pub(in crate::core) fn replica(
+pub(super) fn replica(
     leading: &mut Leading<'_>,
     name: &GroupName,
     wanted: u32,
@@ -55,12 +55,7 @@ pub(in crate::core) fn replica(
 }
 
 /// Starts, stops or restarts instances.
-pub(in crate::core) fn operate(
-    leading: &mut Leading<'_>,
-    name: &GroupName,
-    act: Act,
-    instance: u32,
-) -> Result<Bundle, Refusal> {
+pub(super) fn operate(leading: &mut Leading<'_>, name: &GroupName, act: Act, instance: u32) -> Result<Bundle, Refusal> {
     let record = leading.admission().unlocked(name)?;
     let instances = leading.admission().present(name)?.highest_number();
     let kind = match act {

@@ -88,7 +88,7 @@ impl Admission<'_> {
     }
 
     /// The group with the content of an earlier revision. Instances that still run that content are left alone.
-    pub(in crate::core) fn undone(&self, name: &GroupName, back: &RollbackTarget) -> Result<SpecChange, Refusal> {
+    pub(super) fn undone(&self, name: &GroupName, back: &RollbackTarget) -> Result<SpecChange, Refusal> {
         let group = self.present(name)?;
         let mut known = group.past.revisions.iter();
         let Some(found) = known.find(|revision| revision.number == back.number) else {
@@ -177,7 +177,7 @@ impl Admission<'_> {
 }
 
 /// Patches the pod spec. Allowed during an upgrade or a rollout, which it replaces.
-pub(in crate::core) fn patch_spec(
+pub(super) fn patch_spec(
     leading: &mut Leading<'_>,
     name: &GroupName,
     patch: PodSpec,
@@ -191,12 +191,7 @@ pub(in crate::core) fn patch_spec(
 }
 
 /// Changes the pod spec, or stores why it cannot.
-pub(in crate::core) fn change_spec(
-    leading: &mut Leading<'_>,
-    name: &GroupName,
-    respec: SpecChange,
-    origin: Origin,
-) -> Bundle {
+pub(super) fn change_spec(leading: &mut Leading<'_>, name: &GroupName, respec: SpecChange, origin: Origin) -> Bundle {
     let Some(before) = leading.state.groups.get(name).map(|group| group.record.clone()) else {
         return Bundle::default();
     };

@@ -22,11 +22,7 @@ use super::admission::Admission;
 
 impl Admission<'_> {
     /// The group with these fields changed; none when nothing changes.
-    pub(in crate::core) fn with_strategy_fields(
-        &self,
-        group: &Group,
-        fields: &Map<String, Value>,
-    ) -> Result<Option<GroupRecord>, Refusal> {
+    fn with_strategy_fields(&self, group: &Group, fields: &Map<String, Value>) -> Result<Option<GroupRecord>, Refusal> {
         let spec = group.record.spec.with_release_fields(fields).map_err(|flaws| unfit(&flaws))?;
         self.with_strategy(group, spec)
     }
@@ -117,7 +113,7 @@ fn busy(group: &Group) -> Option<String> {
 }
 
 /// Another way to be changed.
-pub(in crate::core) fn patch_strategy(
+pub(super) fn patch_strategy(
     leading: &mut Leading<'_>,
     name: &GroupName,
     fields: &Map<String, Value>,

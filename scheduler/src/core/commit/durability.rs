@@ -24,11 +24,11 @@ pub(in crate::core) struct CommitTimes {
 /// What is known once a bundle is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::core) struct TimedDecisions {
-    pub(in crate::core) group: GroupName,
+    pub(super) group: GroupName,
     /// When the bundle was made.
-    pub(in crate::core) at: Timestamp,
+    pub(super) at: Timestamp,
     /// The decisions in it that were not known to be stored; those of bundles before it are among them.
-    pub(in crate::core) decisions: BTreeSet<Timestamp>,
+    decisions: BTreeSet<Timestamp>,
 }
 
 impl CommitTimes {
@@ -50,7 +50,7 @@ impl CommitTimes {
 /// The decisions about a group in a bundle made now that are not known to be committed.
 pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) -> Option<TimedDecisions> {
     if let Some(known) = leading.lead.commit_times.groups.get_mut(name) {
-        // A bundle of the same moment may be stored already: the later one counts for both.
+        // A bundle with the same timestamp may be committed already: the later one counts for both.
         known.remove(&leading.now);
     }
     let known = leading.lead.commit_times.of(name);
@@ -61,9 +61,9 @@ pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) 
 
 /// Decisions are committed and their timers start. A group with a drain is reconciled again to learn when the drain ends; other
 /// waits are checked anyway.
-pub(in crate::core) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
+pub(super) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
     if leading.lead.outbox.has_later_decision(&decided) {
-        // Decided in the same moment: the later one counts for both.
+        // A later bundle with the same timestamp counts for both.
         return;
     }
     let TimedDecisions { group: name, decisions: stored, .. } = decided;

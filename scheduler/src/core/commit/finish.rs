@@ -109,7 +109,7 @@ impl Leading<'_> {
         }
     }
 
-    /// Folds own writes into the stored view, so that it is right the moment leadership ends. The watch may have reported them
+    /// Folds own writes into the stored view, so that it is current when leadership ends. The watch may have delivered them
     /// already.
     fn remember(&mut self, writes: Vec<Write>) {
         for write in writes {

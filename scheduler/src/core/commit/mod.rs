@@ -11,6 +11,6 @@ pub(in crate::core) mod durability;
 mod finish;
 pub(in crate::core) mod outbox;
 pub(in crate::core) mod staging;
-pub(in crate::core) mod unstorable;
+mod unstorable;
 
 pub(in crate::core) use self::outbox::*;

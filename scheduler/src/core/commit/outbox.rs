@@ -27,15 +27,15 @@ use super::durability::TimedDecisions;
 use super::staging;
 
 /// A commit with unknown result is sent again after this time.
-pub(in crate::core) const AGAIN_AFTER: Duration = Duration::from_millis(200);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// A store that is full stays so until an operator repaired it.
-pub(in crate::core) const FULL_AGAIN_AFTER: Duration = Duration::from_secs(2);
+pub(super) const FULL_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of one transaction: etcd refuses requests above 1.5 MiB. A single value stays below 1 MiB.
-pub(in crate::core) const MOST_BYTES: usize = 1024 * 1024;
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// Writes of one portion, so that an outcome and a cursor fit as well.
 const MOST_TOGETHER: usize = 100;
-/// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
-/// does not answer, which also ends the leadership within seconds.
+/// Answers held back, at most; further queries are dropped and clients retry. Reached only while the store does not answer,
+/// which ends the leadership within seconds.
 const MOST_HELD: usize = 10_000;
 
 /// One decision.
@@ -69,12 +69,12 @@ pub(in crate::core) struct OrderChange {
 /// What may leave once stored.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Released {
-    pub(in crate::core) effects: Vec<Effect>,
-    pub(in crate::core) changes: Vec<OrderChange>,
-    pub(in crate::core) switches: Option<Switches>,
-    pub(in crate::core) spared: Option<Arc<BTreeSet<GroupName>>>,
-    pub(in crate::core) decided: Option<TimedDecisions>,
-    pub(in crate::core) step_down: Option<String>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) changes: Vec<OrderChange>,
+    pub(super) switches: Option<Switches>,
+    pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
+    pub(super) decided: Option<TimedDecisions>,
+    pub(super) step_down: Option<String>,
 }
 
 impl Bundle {
@@ -194,11 +194,7 @@ pub(in crate::core) fn put_entry((key, value): layout::Entry) -> Write {
 }
 
 /// The writes that store new pod specs and delete unused ones.
-pub(in crate::core) fn spec_writes(
-    owner: Owner<'_>,
-    before: &[&PodSpec],
-    after: &[&PodSpec],
-) -> impl Iterator<Item = Write> {
+pub(super) fn spec_writes(owner: Owner<'_>, before: &[&PodSpec], after: &[&PodSpec]) -> impl Iterator<Item = Write> {
     let (puts, deletes) = layout::spec_changes(owner, before, after);
     puts.into_iter().map(put_entry).chain(deletes.into_iter().map(|key| Write::Delete { key }))
 }
@@ -246,11 +242,11 @@ impl Outbox {
         begun
     }
     /// No room for further answers.
-    pub(in crate::core) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
     }
-    /// Something that is not on its way yet was decided of the same group in the same moment.
-    pub(in crate::core) fn has_later_decision(&self, decided: &TimedDecisions) -> bool {
+    /// A bundle that is not in flight yet holds a decision about the same group with the same timestamp.
+    pub(super) fn has_later_decision(&self, decided: &TimedDecisions) -> bool {
         let is_so = |other: &TimedDecisions| (&other.group, other.at) == (&decided.group, decided.at);
         self.waiting.iter().any(|bundle| bundle.decided.as_ref().is_some_and(is_so))
     }
@@ -330,7 +326,7 @@ impl Outbox {
 
     /// The store refused the commit `id` for what is in it. Returns the bundle that it refused; none when there were several,
     /// which are then committed one by one.
-    pub(in crate::core) fn refused(&mut self, id: u64) -> Option<Bundle> {
+    pub(super) fn refused(&mut self, id: u64) -> Option<Bundle> {
         let bundles = self.in_flight.take_if(|in_flight| in_flight.commit.id == id)?.bundles;
         if let Some(bundle) = self.large.give_up() {
             return Some(bundle);
@@ -351,15 +347,15 @@ impl Outbox {
     }
 
     /// Takes every bundle that waits.
-    pub(in crate::core) fn take_waiting(&mut self) -> VecDeque<Bundle> {
+    pub(super) fn take_waiting(&mut self) -> VecDeque<Bundle> {
         std::mem::take(&mut self.waiting)
     }
     /// Puts the bundles back. Nothing may be decided in between.
-    pub(in crate::core) fn put_back(&mut self, waiting: VecDeque<Bundle>) {
+    pub(super) fn put_back(&mut self, waiting: VecDeque<Bundle>) {
         self.waiting = waiting;
     }
     /// The next bundle to commit.
-    pub(in crate::core) fn push_first(&mut self, bundle: Bundle) {
+    pub(super) fn push_first(&mut self, bundle: Bundle) {
         self.waiting.push_front(bundle);
     }
 
@@ -381,7 +377,7 @@ impl Outbox {
     }
 
     /// The id of the commit in flight.
-    pub(in crate::core) fn in_flight(&self) -> Option<u64> {
+    pub(super) fn in_flight(&self) -> Option<u64> {
         self.in_flight.as_ref().map(|in_flight| in_flight.commit.id)
     }
     /// The commit in flight, to send it again.
@@ -396,7 +392,7 @@ pub(in crate::core) fn key(write: &Write) -> &str {
     }
 }
 
-pub(in crate::core) fn weight(write: &Write) -> usize {
+pub(super) fn weight(write: &Write) -> usize {
     match write {
         Write::Put { key, value, .. } => key.len() + value.len(),
         Write::Delete { key } => key.len(),

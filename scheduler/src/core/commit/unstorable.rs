@@ -18,7 +18,7 @@ use crate::core::{commit, events, reconcile};
 use super::Bundle;
 
 /// The store refused this decision, and would refuse it every time.
-pub(in crate::core) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, reason: &str) {
+pub(super) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, reason: &str) {
     let reason = bounded(format!("the store refused to store it: {reason}"));
     let objects: BTreeSet<Object> = objects_of(&bundle).collect();
     if is_history(&bundle) {

@@ -9,6 +9,6 @@
 
 pub(in crate::core) mod desired;
 pub(in crate::core) mod dispatcher;
-pub(in crate::core) mod node_queue;
+mod node_queue;
 mod send;
-pub(in crate::core) mod window;
+mod window;

@@ -27,11 +27,11 @@ use contract::time::Timestamp;
 use crate::core::commit::OrderChange;
 
 /// Between two attempts to reach a node that does not answer.
-pub(in crate::core) const AGAIN_AFTER: Duration = Duration::from_secs(5);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Between two attempts when the node answers and something is wrong: no tight loop with a node that disagrees.
 const SOON: Duration = Duration::from_millis(500);
 /// An order without an answer, not even "no answer", counts as unanswered after this time.
-pub(in crate::core) const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of attempts with a node of a foreign store: only a restore changes that.
 const FOREIGN_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// A report that the agent sent before it applied its order may arrive up to this time after its answer.
@@ -89,7 +89,7 @@ struct Reference {
 
 /// Digests of the specs lately ordered: a group's spec goes to thousands of nodes, and is read for its digest once.
 #[derive(Debug, Default)]
-pub(in crate::core) struct SpecDigests {
+pub(super) struct SpecDigests {
     known: BTreeMap<SpecKey, (Arc<PodSpec>, Digest)>,
 }
 
@@ -112,7 +112,7 @@ impl SpecDigests {
 
 /// What follows from a node's answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::core) enum ReplyResult {
+pub(super) enum ReplyResult {
     /// The node has what it was sent.
     Settled,
     /// Try again at this time.
@@ -134,13 +134,13 @@ impl NodeQueue {
         let (spared, stores) = (Arc::clone(spared), Arc::clone(stores));
         Self { generation: floor, spared, switches, stores, digest, ..Self::default() }
     }
-    pub(in crate::core) fn set_switches(&mut self, switches: Switches) {
+    pub(super) fn set_switches(&mut self, switches: Switches) {
         let before = std::mem::replace(&mut self.switches, switches);
         self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(switches));
         self.mark_changed();
     }
     /// The node shall leave what it has of these groups as it is.
-    pub(in crate::core) fn set_spared(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
+    pub(super) fn set_spared(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
         let before = std::mem::replace(&mut self.spared, Arc::clone(spared));
         let digest = self.digest.without(Order::digest_of_spared(&before));
         self.digest = digest.with(Order::digest_of_spared(spared));
@@ -154,12 +154,12 @@ impl NodeQueue {
         }
     }
     /// The count of its last order.
-    pub(in crate::core) fn generation(&self) -> u64 {
+    pub(super) fn generation(&self) -> u64 {
         self.generation
     }
 
     /// Takes over a stored decision.
-    pub(in crate::core) fn change(&mut self, change: &OrderChange, digests: &mut SpecDigests) {
+    pub(super) fn change(&mut self, change: &OrderChange, digests: &mut SpecDigests) {
         self.mark_changed();
         self.touched_pods.insert(change.pod.clone());
         let Some((assignment, spec)) = &change.what else {
@@ -233,7 +233,7 @@ impl NodeQueue {
     }
 
     /// The agent reports the newest order as applied, and nothing waits to be sent.
-    pub(in crate::core) fn is_applied_in(&self, head: &ReportHead) -> bool {
+    pub(super) fn is_applied_in(&self, head: &ReportHead) -> bool {
         self.is_settled() && self.base == Some((head.applied, head.order_digest))
     }
     /// Those of these pods that the node must run.
@@ -252,7 +252,7 @@ impl NodeQueue {
     }
 
     /// The next message, if one may leave now.
-    pub(in crate::core) fn next(&mut self, term: Term, now: Timestamp) -> Option<OrderMessage> {
+    pub(super) fn next(&mut self, term: Term, now: Timestamp) -> Option<OrderMessage> {
         if !self.due || self.in_flight.is_some() || now < self.not_before {
             return None;
         }
@@ -306,7 +306,7 @@ impl NodeQueue {
     }
 
     /// The node answered the order with `fence`, or did not.
-    pub(in crate::core) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> ReplyResult {
+    pub(super) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> ReplyResult {
         let due = self.due;
         let Some((_, sent, _)) = self.in_flight.take_if(|(sent, _, _)| *sent == fence) else {
             return ReplyResult::Ignored;
@@ -346,7 +346,7 @@ impl NodeQueue {
     }
 
     /// The node belongs to another store, or to a later state of this one. Returns when to try again.
-    pub(in crate::core) fn mark_foreign(&mut self, now: Timestamp) -> Timestamp {
+    pub(super) fn mark_foreign(&mut self, now: Timestamp) -> Timestamp {
         self.foreign_store = true;
         self.require_whole(now + FOREIGN_RETRY_AFTER);
         self.not_before
@@ -415,7 +415,7 @@ impl NodeQueue {
     }
 
     /// The order in flight, if its answer is overdue.
-    pub(in crate::core) fn timed_out(&self, now: Timestamp) -> Option<Fence> {
+    pub(super) fn timed_out(&self, now: Timestamp) -> Option<Fence> {
         self.in_flight.filter(|(_, _, sent_at)| now >= *sent_at + REPLY_TIMEOUT).map(|(fence, _, _)| fence)
     }
     /// When the next message may leave.

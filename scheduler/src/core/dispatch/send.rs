@@ -102,7 +102,7 @@ impl Leading<'_> {
     }
 
     /// The node refused its order: it has `have`, of a foreign store or of a later state of this one.
-    pub(in crate::core) fn foreign_store(&mut self, node: &NodeName, have: Fence, recheck_at: Timestamp) {
+    pub(super) fn foreign_store(&mut self, node: &NodeName, have: Fence, recheck_at: Timestamp) {
         self.lead.timers.set(Timer::Order(node.clone()), Some(recheck_at));
         if !self.state.foreign_store.insert(node.clone()) {
             return;
@@ -115,7 +115,7 @@ impl Leading<'_> {
     }
 
     /// The node takes orders.
-    pub(in crate::core) fn reconciled(&mut self, node: &NodeName) {
+    fn reconciled(&mut self, node: &NodeName) {
         if self.state.foreign_store.remove(node) {
             self.emit(vec![events::of_node(node, "obeys this store again", self.now)]);
         }

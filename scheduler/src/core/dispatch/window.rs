@@ -17,7 +17,7 @@ const OCCUPIES_WINDOW: Duration = Duration::from_secs(1);
 
 /// The nodes whose order may have something to send.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Window {
+pub(super) struct Window {
     due: BTreeSet<NodeName>,
     /// The node that was sent to last; it comes last in the next round.
     last: Option<NodeName>,
@@ -27,11 +27,11 @@ pub(in crate::core) struct Window {
 
 impl Window {
     /// The order of the node may have something to send.
-    pub(in crate::core) fn insert(&mut self, node: NodeName) {
+    pub(super) fn insert(&mut self, node: NodeName) {
         self.due.insert(node);
     }
     /// The node is forgotten.
-    pub(in crate::core) fn remove(&mut self, node: &NodeName) {
+    pub(super) fn remove(&mut self, node: &NodeName) {
         self.due.remove(node);
         self.unanswered.remove(node);
     }
@@ -78,35 +78,35 @@ mod tests {
     fn node(text: &str) -> NodeName {
         text.parse().expect("a name")
     }
-    fn tell(line: &mut Window, most: usize, now: Timestamp) -> Vec<String> {
-        let mut told = Vec::new();
-        while let Some(node) = line.next(most, now) {
-            told.push(node.to_string());
-            line.unanswered.insert(node, now);
+    fn send(window: &mut Window, most: usize, now: Timestamp) -> Vec<String> {
+        let mut sent = Vec::new();
+        while let Some(node) = window.next(most, now) {
+            sent.push(node.to_string());
+            window.unanswered.insert(node, now);
         }
-        told
+        sent
     }
 
     #[test]
-    fn who_was_told_last_comes_after_everybody_else() {
-        let mut line = Window::default();
-        ["a", "b", "c"].into_iter().for_each(|name| line.insert(node(name)));
-        assert_eq!(tell(&mut line, 2, NOW), ["a", "b"]);
-        line.insert(node("a"));
-        line.unanswered.remove(&node("b"));
-        assert_eq!(tell(&mut line, 2, NOW), ["c"]);
-        line.unanswered.clear();
-        assert_eq!(tell(&mut line, 2, NOW), ["a"]);
+    fn the_node_sent_to_last_comes_last_in_the_next_round() {
+        let mut window = Window::default();
+        ["a", "b", "c"].into_iter().for_each(|name| window.insert(node(name)));
+        assert_eq!(send(&mut window, 2, NOW), ["a", "b"]);
+        window.insert(node("a"));
+        window.unanswered.remove(&node("b"));
+        assert_eq!(send(&mut window, 2, NOW), ["c"]);
+        window.unanswered.clear();
+        assert_eq!(send(&mut window, 2, NOW), ["a"]);
     }
 
     #[test]
-    fn who_does_not_answer_holds_up_the_others_for_a_moment_only() {
-        let mut line = Window::default();
-        ["a", "b", "c"].into_iter().for_each(|name| line.insert(node(name)));
-        assert_eq!(line.free_at(), None);
-        assert_eq!(tell(&mut line, 2, NOW), ["a", "b"]);
-        assert_eq!(line.free_at(), Some(NOW + OCCUPIES_WINDOW));
-        assert_eq!(tell(&mut line, 2, NOW + OCCUPIES_WINDOW), ["c"]);
-        assert_eq!(line.free_at(), None, "nobody waits");
+    fn a_silent_node_occupies_the_window_for_one_second_only() {
+        let mut window = Window::default();
+        ["a", "b", "c"].into_iter().for_each(|name| window.insert(node(name)));
+        assert_eq!(window.free_at(), None);
+        assert_eq!(send(&mut window, 2, NOW), ["a", "b"]);
+        assert_eq!(window.free_at(), Some(NOW + OCCUPIES_WINDOW));
+        assert_eq!(send(&mut window, 2, NOW + OCCUPIES_WINDOW), ["c"]);
+        assert_eq!(window.free_at(), None, "no node waits");
     }
 }

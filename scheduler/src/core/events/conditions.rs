@@ -52,7 +52,7 @@ pub(in crate::core) struct Conditions {
     known: BTreeMap<ConditionKey, Tracked>,
     /// When callbacks were last notified about an engine. The notice does not name the node, so one is enough for several nodes.
     engine_notified_at: Option<Timestamp>,
-    /// Reports to send with the page that stores when they were made, by group and page: one write for all of one moment.
+    /// Reports to send with the history page that stores their time, by group and page: one write for all reports of one input.
     unsent: BTreeMap<(GroupName, u32), Vec<Effect>>,
 }
 
@@ -82,7 +82,7 @@ enum ConditionState {
 }
 
 impl ConditionState {
-    /// Of two pods of an instance, the one that is ill speaks.
+    /// The state of an instance with two pods: the worse of both.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Due(one), Self::Due(other)) => Self::Due(one.min(other)),
@@ -159,7 +159,7 @@ fn expected_pods<'a>(
     })
 }
 
-pub(in crate::core) fn facts_of<'a>(
+pub(super) fn facts_of<'a>(
     leading: &'a Leading<'_>,
     group: &GroupName,
     instance: u32,

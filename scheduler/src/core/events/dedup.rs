@@ -26,7 +26,7 @@ const UNPLACEABLE_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(in crate::core) struct EventDedup {
     /// Operations whose start was reported.
-    operations_known: BTreeMap<GroupName, (Operation, Timestamp)>,
+    operations: BTreeMap<GroupName, (Operation, Timestamp)>,
     unplaced: BTreeMap<GroupName, Unplaced>,
     /// What stalled moves wait for.
     stalled: BTreeMap<GroupName, String>,
@@ -43,11 +43,11 @@ struct Unplaced {
 impl EventDedup {
     /// The journal of a leader that begins with this.
     pub(in crate::core) fn new(state: &State) -> Self {
-        let operations_known = state.groups.iter().filter_map(|(name, group)| {
+        let operations = state.groups.iter().filter_map(|(name, group)| {
             let operation = group.record.operation.as_ref()?;
             Some((name.clone(), (operation.kind, operation.since)))
         });
-        Self { operations_known: operations_known.collect(), unplaced: BTreeMap::new(), stalled: BTreeMap::new() }
+        Self { operations: operations.collect(), unplaced: BTreeMap::new(), stalled: BTreeMap::new() }
     }
 
     /// What the decision with these writes means for operations; the state is the one after it.
@@ -65,7 +65,7 @@ impl EventDedup {
     fn operation(&mut self, name: &GroupName, state: &State, now: Timestamp, events: &mut Vec<Effect>) {
         let record = state.groups.get(name).map(|group| &group.record);
         let present = record.and_then(|record| record.operation.as_ref()).map(|o| (o.kind, o.since));
-        let before = self.operations_known.get(name).copied();
+        let before = self.operations.get(name).copied();
         if before == present {
             return;
         }
@@ -78,9 +78,9 @@ impl EventDedup {
         match present {
             Some((kind, since)) => {
                 report(format!("{} began", kind.word()));
-                self.operations_known.insert(name.clone(), (kind, since));
+                self.operations.insert(name.clone(), (kind, since));
             }
-            None => drop(self.operations_known.remove(name)),
+            None => drop(self.operations.remove(name)),
         }
         if record.is_none() {
             self.unplaced.remove(name);
@@ -89,7 +89,7 @@ impl EventDedup {
     }
 
     /// Why instances that are to leave a node are still there, if that is news and not a move that proceeds.
-    pub(in crate::core) fn stalled(&mut self, name: &GroupName, wait: Option<Wait>, now: Timestamp) -> Option<Effect> {
+    pub(super) fn stalled(&mut self, name: &GroupName, wait: Option<Wait>, now: Timestamp) -> Option<Effect> {
         let Some(Wait { reason, .. }) = wait.filter(|wait| wait.is_stalled) else {
             self.stalled.remove(name);
             return None;
@@ -103,12 +103,7 @@ impl EventDedup {
     }
 
     /// Why instances of the group have no place, if that is news.
-    pub(in crate::core) fn unplaceable(
-        &mut self,
-        name: &GroupName,
-        plan: &GroupPlan,
-        now: Timestamp,
-    ) -> Option<Effect> {
+    pub(super) fn unplaceable(&mut self, name: &GroupName, plan: &GroupPlan, now: Timestamp) -> Option<Effect> {
         let known = self.unplaced.get_mut(name);
         let recent = known.as_ref().is_some_and(|known| now.since(known.reported_at) < UNPLACEABLE_EVERY);
         let Some(unplaced) = &plan.unplaced else {

@@ -109,7 +109,7 @@ pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupNam
 }
 
 /// Something went wrong with an instance.
-pub(in crate::core) fn of_instance(
+pub(super) fn of_instance(
     leading: &Leading<'_>,
     pod: &PodId,
     node: Option<&NodeName>,
@@ -135,12 +135,12 @@ fn explained(leading: &Leading<'_>, pod: &PodId, incident: Incident) -> String {
     }
 }
 
-/// A notice about the cluster; `who` is the name under which receivers know the part.
-pub(in crate::core) fn cluster_notice(leading: &Leading<'_>, who: &str, incident: Incident) -> Option<Effect> {
+/// A notice about the cluster; `part` is the name that receivers know.
+pub(in crate::core) fn cluster_notice(leading: &Leading<'_>, part: &str, incident: Incident) -> Option<Effect> {
     let body = NoticeBody {
         level: notices::LEVEL.to_owned(),
         namespace: CLUSTER.to_owned(),
-        pod_name: who.to_owned(),
+        pod_name: part.to_owned(),
         instance_no: 1,
         timestamp: leading.now,
         message: incident.text().into_owned(),

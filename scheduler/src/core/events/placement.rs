@@ -42,7 +42,7 @@ struct Move<'a> {
 struct Traffic {
     came: u32,
     left: u32,
-    anew: u32,
+    recreated: u32,
 }
 
 impl<'a> Move<'a> {
@@ -86,7 +86,7 @@ impl<'a> Move<'a> {
             (None, Some(to)) => format!("placed on {to}"),
             (Some(from), None) => format!("leaves {from}"),
             (Some(from), Some(to)) if from != to => format!("moves from {from} to {to}, drift {drift}{upgrade}"),
-            (Some(_), Some(to)) if upgrade.is_empty() => format!("made anew on {to}, drift {drift}"),
+            (Some(_), Some(to)) if upgrade.is_empty() => format!("re-created on {to}, drift {drift}"),
             (Some(_), Some(to)) => format!("upgraded on {to}{upgrade}"),
         }
     }
@@ -119,7 +119,7 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
     let mut nodes: BTreeMap<&NodeName, Traffic> = BTreeMap::new();
     for change in moves {
         match (change.left(), change.came()) {
-            (Some(from), Some(to)) if from == to => nodes.entry(to).or_default().anew += 1,
+            (Some(from), Some(to)) if from == to => nodes.entry(to).or_default().recreated += 1,
             (from, to) => {
                 from.into_iter().for_each(|node| nodes.entry(node).or_default().left += 1);
                 to.into_iter().for_each(|node| nodes.entry(node).or_default().came += 1);
@@ -129,11 +129,11 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
     if nodes.len() > MOST_NODES {
         return vec![Effect::Record(of_group(Kind::Placed, group, sum(&nodes), now))];
     }
-    let event_of = nodes.iter().map(|(node, traffic)| {
+    let events = nodes.iter().map(|(node, traffic)| {
         let event = of_group(Kind::Placed, group, traffic.sentence(), now);
         Effect::Record(Event { node: Some((*node).clone()), ..event })
     });
-    event_of.collect()
+    events.collect()
 }
 
 /// What changed, and on how many nodes.
@@ -146,14 +146,14 @@ fn sum(nodes: &BTreeMap<&NodeName, Traffic>) -> String {
     let parts = [
         part(|traffic| traffic.came, "placed on"),
         part(|traffic| traffic.left, "leave"),
-        part(|traffic| traffic.anew, "made anew or upgraded on"),
+        part(|traffic| traffic.recreated, "re-created or upgraded on"),
     ];
     format!("instances: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 impl Traffic {
     fn sentence(&self) -> String {
-        let parts = [(self.came, "placed here"), (self.left, "leave"), (self.anew, "made anew or upgraded here")];
+        let parts = [(self.came, "placed here"), (self.left, "leave"), (self.recreated, "re-created or upgraded here")];
         let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
         format!("instances: {}", parts.collect::<Vec<_>>().join(", "))
     }

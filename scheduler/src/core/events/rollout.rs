@@ -58,7 +58,7 @@ fn steps(before: &RolloutState, after: &RolloutState) -> Vec<String> {
         (before, Some(failure)) if before.as_ref() != Some(failure) => {
             texts.push(format!("release {target} is held: {}", failure.message()));
         }
-        (Some(_), None) if after.is_open() => texts.push(format!("release {target} goes on after its failure")),
+        (Some(_), None) if after.is_open() => texts.push(format!("release {target} continues after its failure")),
         (Some(_), None) | (_, Some(_)) | (None, None) => {}
     }
     let is_left = |(number, excuse): (&u32, &Excuse)| {
@@ -66,7 +66,7 @@ fn steps(before: &RolloutState, after: &RolloutState) -> Vec<String> {
     };
     let left: Vec<u32> = after.excused.iter().filter_map(is_left).collect();
     if !left.is_empty() {
-        texts.push(format!("release {target} goes on without {}", instances(&left)));
+        texts.push(format!("release {target} continues without {}", instances(&left)));
     }
     if after.phase != before.phase {
         texts.extend(match after.phase {
@@ -106,8 +106,8 @@ pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot]
 }
 
 /// Instances that stop although no client declared them drained.
-pub(in crate::core) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
-    let message = "goes although nobody said that it is drained: its time to be, Drain.TimeoutSeconds, is over";
+pub(super) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
+    let message = "stops although no client declared it drained: Drain.TimeoutSeconds is over";
     let events =
         |instance: &u32| Effect::Record(Event { instance: *instance, ..of_group(Kind::Release, name, message, now) });
     instances.iter().map(events).collect()

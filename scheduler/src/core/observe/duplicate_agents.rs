@@ -24,7 +24,7 @@ const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(300);
 pub(in crate::core) struct DuplicateAgents {
     by_node: BTreeMap<NodeName, (DuplicateAgent, Timestamp)>,
     /// Messages that were ignored.
-    pub(in crate::core) ignored: u64,
+    ignored: u64,
 }
 
 impl DuplicateAgents {
@@ -35,7 +35,7 @@ impl DuplicateAgents {
             .map(|(duplicate_agent, _)| duplicate_agent)
             .filter(|duplicate_agent| now.since(duplicate_agent.at) < lately)
     }
-    pub(in crate::core) fn forget(&mut self, node: &NodeName) {
+    pub(super) fn forget(&mut self, node: &NodeName) {
         self.by_node.remove(node);
     }
 

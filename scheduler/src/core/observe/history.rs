@@ -24,9 +24,8 @@ use super::reports::PodChange;
 
 /// A changed page is stored after this time.
 const STORED_AFTER: Duration = Duration::from_secs(5);
-/// Pages stored at a time; the rest follow a moment later, so that a thousand starts do not delay commands.
+/// Pages stored at a time; the rest follow after [`REST_AFTER`], so that a thousand starts do not delay commands.
 const MOST_PAGES: usize = 64;
-/// That moment.
 const REST_AFTER: Duration = Duration::from_millis(500);
 
 /// The histories of all groups, in pages as they are stored.
@@ -174,7 +173,7 @@ fn event(group: &Group, version: u32, node: &NodeName, sighting: &Transition) ->
 }
 
 /// A node reported changes.
-pub(in crate::core) fn note_history(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
+pub(super) fn note_history(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
     leading.state.note_reported_history(node, changes);
     for change in changes {
         let vanished = history::vanished(change.before.as_ref(), change.after.as_ref(), leading.now);

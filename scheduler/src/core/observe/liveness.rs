@@ -41,10 +41,10 @@ impl Leading<'_> {
 
     fn take_report(&mut self, node: &NodeName, message: ReportMessage) {
         let folded = self.reports.fold(message, self.now);
-        if folded.ask {
+        if folded.needs_whole {
             self.effects.push(Effect::AskWhole { node: node.clone() });
         }
-        if !folded.heard {
+        if !folded.is_current {
             return;
         }
         let facts =

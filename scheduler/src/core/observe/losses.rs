@@ -49,7 +49,7 @@ fn enough_to_stop(losses_stop: u32, nodes: usize) -> Option<usize> {
 }
 
 /// A node that was alive became suspect.
-pub(in crate::core) fn went_silent(leading: &mut Leading<'_>, node: &NodeName) {
+pub(super) fn went_silent(leading: &mut Leading<'_>, node: &NodeName) {
     let settled = leading.settings.suspect_after + BUS_SLACK;
     let bus_settled = leading.bus_since.is_some_and(|since| leading.now.since(since) >= settled);
     if leading.settings.losses_stop == 0 || !bus_settled {
@@ -64,7 +64,7 @@ pub(in crate::core) fn came_back(leading: &mut Leading<'_>, node: &NodeName) {
     leading.lead.losses.silent.remove(node);
 }
 
-/// Looks at the losses once more in a moment, if they are enough.
+/// If enough nodes are silent, decides soon.
 fn check_soon(leading: &mut Leading<'_>) {
     if losses(leading).is_some() {
         // If the bus only paused, every node reports within this time.

@@ -47,14 +47,14 @@ type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
 pub(in crate::core) struct ObservedNode {
     pub(in crate::core) report: Option<Report>,
     /// Identity of the accepted agent; empty for an agent without one.
-    pub(in crate::core) identity: String,
+    pub(super) identity: String,
     /// Digest of the report's pods, updated entry by entry.
     digest: Digest,
     pub(in crate::core) heard_at: Option<Timestamp>,
     /// The last message did not fit the cached report: the whole report is requested.
-    pub(in crate::core) is_outdated: bool,
+    pub(super) is_outdated: bool,
     /// When the node last reported its pods, and not only a heartbeat.
-    pub(in crate::core) reported_at: Timestamp,
+    pub(super) reported_at: Timestamp,
     asked_at: Option<Timestamp>,
     /// The previous incarnation of the agent and when it was replaced. Its late messages are ignored for a while. Not forever:
     /// which of two incarnations came first is a guess if a message was delayed, and a wrong guess must heal.
@@ -67,9 +67,9 @@ pub(in crate::core) struct ObservedNode {
 #[derive(Debug, Default)]
 pub(in crate::core) struct Folded {
     /// The message is not old.
-    pub(in crate::core) heard: bool,
+    pub(in crate::core) is_current: bool,
     /// The scheduler should request the whole report.
-    pub(in crate::core) ask: bool,
+    pub(in crate::core) needs_whole: bool,
     /// Pods that changed, before and after.
     pub(in crate::core) pods: Vec<PodChange>,
 }
@@ -130,7 +130,7 @@ impl ReportCache {
         report.into_iter().flat_map(move |report| report.pods.range(pods.clone()))
     }
     /// Whether the whole report of `node` may be requested now. If so, the request counts as made.
-    pub(in crate::core) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
+    pub(super) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
         let Some(observed) = self.nodes.get_mut(node) else { return false };
         let may = observed.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
         if may {
@@ -157,7 +157,7 @@ impl ReportCache {
     }
 
     /// Notes that the node is there, without its report.
-    pub(in crate::core) fn hear(&mut self, node: &NodeName, now: Timestamp) {
+    pub(super) fn hear(&mut self, node: &NodeName, now: Timestamp) {
         self.nodes.entry(node.clone()).or_default().heard_at = Some(now);
     }
 
@@ -197,15 +197,15 @@ impl ReportCache {
             ReportMessage::Delta(delta) => observed.delta(delta, &self.sightings, now),
             ReportMessage::Heartbeat(heartbeat) => observed.heartbeat(&heartbeat, now),
         };
-        if folded.heard {
+        if folded.is_current {
             observed.heard_at = Some(now);
-            observed.is_outdated = folded.ask;
+            observed.is_outdated = folded.needs_whole;
         }
-        if folded.heard && tells && !folded.ask {
+        if folded.is_current && tells && !folded.needs_whole {
             observed.reported_at = now;
         }
         self.count(&node, &folded.pods);
-        folded.ask = folded.ask && self.may_ask(&node, now);
+        folded.needs_whole = folded.needs_whole && self.may_ask(&node, now);
         folded
     }
 
@@ -250,7 +250,7 @@ impl ReportCache {
 
 impl ObservedNode {
     /// When the agent last restarted, as far as its reports show.
-    pub(in crate::core) fn renewed_at(&self) -> Option<Timestamp> {
+    pub(super) fn renewed_at(&self) -> Option<Timestamp> {
         self.retired.as_ref().map(|(_, at)| *at)
     }
 
@@ -287,27 +287,27 @@ impl ObservedNode {
         let changed = self.apply(&mut pods, changes, names);
         self.report = Some(Report { head: report.head, pods });
         self.asked_at = None;
-        Folded { heard: true, ask: false, pods: changed }
+        Folded { is_current: true, needs_whole: false, pods: changed }
     }
 
     fn delta(&mut self, delta: ReportDelta, names: &Sightings, now: Timestamp) -> Folded {
         match self.age(&delta.head.stamp, delta.base, now) {
             Age::Old => return Folded::default(),
-            Age::Gap => return Folded { heard: true, ask: true, pods: Vec::new() },
+            Age::Gap => return Folded { is_current: true, needs_whole: true, pods: Vec::new() },
             Age::Fits => {}
         }
         let Some(mut report) = self.report.take() else { return Folded::default() };
         report.head = delta.head;
         let changed = self.apply(&mut report.pods, delta.pods, names);
         self.report = Some(report);
-        Folded { heard: true, ask: false, pods: changed }
+        Folded { is_current: true, needs_whole: false, pods: changed }
     }
 
     fn heartbeat(&self, heartbeat: &Heartbeat, now: Timestamp) -> Folded {
         match self.age(&heartbeat.stamp, heartbeat.stamp.sequence, now) {
             Age::Old => Folded::default(),
-            Age::Gap => Folded { heard: true, ask: true, pods: Vec::new() },
-            Age::Fits => Folded { heard: true, ask: self.digest != heartbeat.digest, pods: Vec::new() },
+            Age::Gap => Folded { is_current: true, needs_whole: true, pods: Vec::new() },
+            Age::Fits => Folded { is_current: true, needs_whole: self.digest != heartbeat.digest, pods: Vec::new() },
         }
     }
 
@@ -385,18 +385,18 @@ mod tests {
     }
 
     #[test]
-    fn who_has_arrived_is_counted_once_and_no_longer_when_its_node_is_forgotten() {
+    fn a_pod_that_is_not_pending_counts_once_until_its_node_is_forgotten() {
         let (mut reports, group) = (ReportCache::default(), "a".parse().unwrap());
-        let mut hear = |node: &str, sequence, state| {
+        let mut fold = |node: &str, sequence, state| {
             let pod = format!("a.v1-i{}-d0", &node[1..]);
             reports.fold(with(report(node, &pod), sequence, state), Timestamp::from_millis(1));
             reports.arrived(&group)
         };
-        assert_eq!(hear("n1", 1, RunState::Pending), 0);
-        assert_eq!(hear("n1", 2, RunState::Success), 1);
-        assert_eq!(hear("n1", 3, RunState::Exit), 1);
-        assert_eq!(hear("n2", 1, RunState::Error), 2);
-        assert_eq!(hear("n2", 2, RunState::Pending), 1);
+        assert_eq!(fold("n1", 1, RunState::Pending), 0);
+        assert_eq!(fold("n1", 2, RunState::Success), 1);
+        assert_eq!(fold("n1", 3, RunState::Exit), 1);
+        assert_eq!(fold("n2", 1, RunState::Error), 2);
+        assert_eq!(fold("n2", 2, RunState::Pending), 1);
         reports.forget(&"n1".parse().unwrap());
         assert_eq!((reports.arrived(&group), reports.arrived.len()), (0, 0));
     }

@@ -13,7 +13,7 @@ use super::Queries;
 
 impl Queries<'_> {
     /// One dependency pod, copied from memory.
-    pub(in crate::core) fn dependency(&self, name: &GroupName) -> Option<DependencyView> {
+    pub(super) fn dependency(&self, name: &GroupName) -> Option<DependencyView> {
         let entry = self.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing())?;
         let mut pods: BTreeMap<String, Vec<PodView>> = BTreeMap::new();
         for pair in &entry.pairs {

@@ -32,7 +32,7 @@ use super::Queries;
 
 impl Queries<'_> {
     /// The input of a dry run, or why the spec would be refused.
-    pub(in crate::core) fn dry_run(&self, spec: PodGroupSpec) -> Result<DryRun, Refusal> {
+    pub(super) fn dry_run(&self, spec: PodGroupSpec) -> Result<DryRun, Refusal> {
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
         let name: GroupName = spec.name.parse().map_err(unnamed)?;
         let present = self.state.groups.get(&name).filter(|group| group.is_present());
@@ -50,11 +50,11 @@ impl Queries<'_> {
         Ok(self.with_facts(&name, &group, |facts| DryRun::of(facts, self.now, is_new)))
     }
 
-    pub(in crate::core) fn admission(&self) -> Admission<'_> {
+    pub(super) fn admission(&self) -> Admission<'_> {
         Admission { state: self.state, settings: self.settings, now: self.now }
     }
 
-    /// The group after what its author would ask: each request is judged on what the ones before lead to.
+    /// The group after the three commands; each is judged on the result of the one before.
     fn changed(&self, name: &GroupName, group: &Group, spec: PodGroupSpec) -> Result<Group, Refusal> {
         spec.validate().map_err(|flaws| malformed(&flaws))?;
         let admission = self.admission();
@@ -83,12 +83,7 @@ impl Queries<'_> {
     }
 
     /// Calls `look` with the planner's input for a group, as far as reports show it.
-    pub(in crate::core) fn with_facts<T>(
-        &self,
-        name: &GroupName,
-        group: &Group,
-        look: impl FnOnce(&GroupFacts<'_>) -> T,
-    ) -> T {
+    pub(super) fn with_facts<T>(&self, name: &GroupName, group: &Group, look: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
         let surplus = self.terminating(name, group);
         let scene = GroupInput {
             state: self.state,
@@ -136,7 +131,7 @@ impl PlacedPods for Neighbours {
 
 impl DryRun {
     /// Copies the input of a plan.
-    pub(in crate::core) fn of(facts: &GroupFacts<'_>, now: Timestamp, is_new: bool) -> Self {
+    pub(super) fn of(facts: &GroupFacts<'_>, now: Timestamp, is_new: bool) -> Self {
         let owned = |pods: &[Option<&PodFacts>]| pods.iter().map(|pod| pod.cloned()).collect();
         Self {
             is_new,
@@ -158,7 +153,7 @@ impl DryRun {
         }
     }
 
-    /// Computes the plan. None when the client has stopped waiting, which `is_expired` tells.
+    /// Computes the plan. None when `is_expired` returns true because the client has stopped waiting.
     pub fn answer(&self, is_expired: &dyn Fn() -> bool) -> Option<Answer> {
         let planned = match self.compute(WorkLimit::new(is_expired)) {
             Ok(view) => Ok(Box::new(view)),
@@ -234,7 +229,7 @@ fn seen_by_affinity(spec: &PodSpec) -> PodSpec {
 
 impl Queries<'_> {
     /// The terminating pods of a group with a strategy, as far as reports show them.
-    pub(in crate::core) fn terminating(&self, name: &GroupName, group: &Group) -> Terminating {
+    pub(super) fn terminating(&self, name: &GroupName, group: &Group) -> Terminating {
         let pods = |node| self.reports.pods(node, pods_of(name, ALL)).map(move |(pod, _)| (node, pod));
         counted(name, group, self.reports.sightings(name).flat_map(pods))
     }

@@ -12,7 +12,7 @@ use crate::core::reconcile::waits;
 use super::Queries;
 
 impl Queries<'_> {
-    pub(in crate::core) fn nodes(&self) -> Vec<NodeView> {
+    pub(super) fn nodes(&self) -> Vec<NodeView> {
         self.state.nodes.iter().map(|(name, host)| self.node(name, host)).collect()
     }
 
@@ -37,7 +37,7 @@ impl Queries<'_> {
     }
 
     /// Everything about one node.
-    pub(in crate::core) fn node_page(&self, name: &NodeName) -> Option<NodePage> {
+    pub(super) fn node_page(&self, name: &NodeName) -> Option<NodePage> {
         let host = self.state.nodes.get(name)?;
         let observed = self.reports.get(name);
         let reported = observed.and_then(|observed| observed.report.as_ref()).map(|report| &report.pods);

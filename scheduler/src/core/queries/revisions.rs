@@ -12,7 +12,7 @@ use super::Queries;
 
 impl Queries<'_> {
     /// The revisions of a group.
-    pub(in crate::core) fn revisions(&self, name: &GroupName) -> Answer {
+    pub(super) fn revisions(&self, name: &GroupName) -> Answer {
         let group = self.state.groups.get(name).filter(|group| group.is_present());
         Answer::Revisions(group.map(|group| Box::new(view(name, group))))
     }

@@ -46,7 +46,7 @@ pub(super) struct RolloutSnapshot<'a> {
 }
 
 impl Queries<'_> {
-    pub(in crate::core) fn rollout(&self, name: &GroupName) -> Option<RolloutView> {
+    pub(super) fn rollout(&self, name: &GroupName) -> Option<RolloutView> {
         let group = self.state.groups.get(name).filter(|group| group.is_present())?;
         let instances = self.with_facts(name, group, |facts| self.instances(name, group, facts));
         // A standby has made no plan, and neither does a stopped engine. Calling the planner changes nothing.
@@ -245,7 +245,7 @@ impl RolloutSnapshot<'_> {
     }
 
     /// Instances without an available pod at the target revision, except stopped and skipped ones.
-    pub(in crate::core) fn unavailable(&self) -> Vec<u32> {
+    pub(super) fn unavailable(&self) -> Vec<u32> {
         let is_stopped = |number: u32| {
             let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
             self.group.slots().get(index).is_some_and(|slot| slot.target == TargetState::Stop)
@@ -271,7 +271,7 @@ fn timestamp(moment: Moment) -> Timestamp {
 }
 
 impl RolloutSnapshot<'_> {
-    pub(in crate::core) fn limits(&self) -> RolloutLimits {
+    fn limits(&self) -> RolloutLimits {
         let replicas = self.group.record.spec.num_instances;
         match self.strategy() {
             StrategyType::Serial => in_turns(replicas, 1),
@@ -297,7 +297,7 @@ fn in_turns(replicas: i64, count: i64) -> RolloutLimits {
 const MOST: usize = 1_000;
 
 impl RolloutSnapshot<'_> {
-    pub(in crate::core) fn batches(&self) -> Vec<RolloutGroup> {
+    fn batches(&self) -> Vec<RolloutGroup> {
         let (Some(grouping), Some(release)) = (self.grouping(), self.release) else { return Vec::new() };
         let is_current = release.phase == RolloutPhase::Running && release.batch > 0;
         let done = if is_current { release.batch - 1 } else { release.batch };
@@ -323,7 +323,7 @@ impl RolloutSnapshot<'_> {
     }
 
     /// Pods of the largest batch that is in progress or to come.
-    pub(in crate::core) fn largest_batch(&self) -> i64 {
+    fn largest_batch(&self) -> i64 {
         let Some(grouping) = self.grouping() else { return 0 };
         let committed = self.release.map(|release| release.committed.as_slice()).unwrap_or_default();
         let coming = self.planned(grouping, committed).into_iter().map(|group| group.add.iter().sum()).max();

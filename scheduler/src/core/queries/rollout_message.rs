@@ -11,7 +11,7 @@ use planner::rollout::controller::instances;
 use super::rollout::RolloutSnapshot;
 
 impl RolloutSnapshot<'_> {
-    pub(in crate::core) fn message(&self, status: RolloutStatus) -> String {
+    pub(super) fn message(&self, status: RolloutStatus) -> String {
         let record = &self.group.record;
         if !record.taken_ports.is_empty() {
             return ports::sentence(&record.spec.name, &record.taken_ports);
@@ -22,7 +22,7 @@ impl RolloutSnapshot<'_> {
         let said = self.status_text(status);
         match &record.operation {
             Some(operation) if self.has_strategy() => {
-                format!("{said}; {} holds the PodGroup, and the release goes on after it", operation.kind.word())
+                format!("{said}; {} holds the PodGroup, and the rollout continues after it", operation.kind.word())
             }
             Some(_) | None => said,
         }
@@ -58,8 +58,8 @@ impl RolloutSnapshot<'_> {
                     "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to go on, or abort{undo}"
                 )
             }
-            RolloutStatus::Paused => "paused: nothing new starts until somebody says resume".to_owned(),
-            RolloutStatus::Frozen => "frozen: nothing moves until somebody says unfreeze".to_owned(),
+            RolloutStatus::Paused => "paused: nothing new starts until resume".to_owned(),
+            RolloutStatus::Frozen => "frozen: nothing moves until unfreeze".to_owned(),
             RolloutStatus::Aborted => {
                 let undo = self.or_undo("undo or ");
                 format!("given up: instances stay at the revisions they have; {undo}another spec ends the mix")
@@ -95,7 +95,7 @@ impl RolloutSnapshot<'_> {
         let unplaced: i64 = self.report.map(|report| report.units.iter().map(|unit| unit.unplaced).sum()).unwrap_or(0);
         let Some(first) = waits.first() else {
             return match unplaced {
-                ..=0 => "goes on".to_owned(),
+                ..=0 => "in progress".to_owned(),
                 1 => "1 instance finds no room".to_owned(),
                 _ => format!("{unplaced} instances find no room"),
             };
@@ -127,7 +127,7 @@ impl RolloutSnapshot<'_> {
 }
 
 /// Why a pod is not ready, as far as known.
-pub(in crate::core) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
+pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
     let closed: Vec<&str> =
         spec.readiness_gates.iter().filter(|gate| !slot.gates.contains_key(*gate)).map(String::as_str).collect();
     let error = seen.map(|seen| seen.last_error.as_str()).filter(|error| !error.is_empty());

@@ -29,8 +29,7 @@ const PARTS: usize = 10;
 /// For each starting group, how many of its instances were not pending at the last check.
 pub(in crate::core) type Coalesced = BTreeMap<GroupName, usize>;
 
-/// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
-/// them is there.
+/// A node reported a pod. The expected start of one more instance leads to a plan only when it is the last one.
 pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChange) {
     let name = change.pod.group.clone();
     match leading.state.groups.get(&name) {

@@ -83,7 +83,7 @@ pub(in crate::core) fn mark_dependency(leading: &mut Leading<'_>, name: GroupNam
 }
 
 /// Marks the next one of the slow sweep.
-pub(in crate::core) fn sweep_dependencies(leading: &mut Leading<'_>) {
+pub(super) fn sweep_dependencies(leading: &mut Leading<'_>) {
     let known = &mut leading.state.dependencies;
     let after = known.swept.take().map_or(Bound::Unbounded, Bound::Excluded);
     let next = known.entries.range((after, Bound::Unbounded)).next().or_else(|| known.entries.iter().next());
@@ -106,7 +106,7 @@ pub(in crate::core) fn dependency_reported(leading: &mut Leading<'_>, node: &Nod
 }
 
 /// The node reported or acknowledged an order: removals that wait for it are reconciled.
-pub(in crate::core) fn recheck_removals(leading: &mut Leading<'_>, node: &NodeName) {
+pub(super) fn recheck_removals(leading: &mut Leading<'_>, node: &NodeName) {
     let known = &mut leading.state.dependencies;
     let waits = |name: &&GroupName| known.entries.get(*name).is_some_and(|entry| entry.waits_for.contains(node));
     known.to_reconcile.extend(known.removing.iter().filter(waits).cloned());
@@ -194,8 +194,8 @@ fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(
 /// Says once why a place cannot be had.
 fn report_refused_places(leading: &mut Leading<'_>, name: &GroupName, refused: Vec<(Place, String)>) -> Vec<Effect> {
     let Some(entry) = leading.state.dependencies.entries.get_mut(name) else { return Vec::new() };
-    let told = std::mem::replace(&mut entry.refused, refused.iter().map(|(place, _)| place.clone()).collect());
-    let fresh = refused.into_iter().filter(|(place, _)| !told.contains(place));
+    let known = std::mem::replace(&mut entry.refused, refused.iter().map(|(place, _)| place.clone()).collect());
+    let fresh = refused.into_iter().filter(|(place, _)| !known.contains(place));
     let event = |(place, message): (Place, String)| {
         let about = events::of_group(Kind::Unplaceable, name, message, leading.now);
         Event { node: Some(place.node), ..about }

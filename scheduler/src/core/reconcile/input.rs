@@ -85,15 +85,15 @@ pub(in crate::core) const ALL: RangeInclusive<u32> = 0..=u32::MAX;
 #[derive(Debug, Default)]
 pub(in crate::core) struct Terminating {
     /// By slot.
-    pub(in crate::core) leaving: Vec<u32>,
+    pub(super) leaving: Vec<u32>,
     /// Pods with a number that is no instance of the group.
-    pub(in crate::core) strays: u32,
+    pub(super) strays: u32,
     /// Where they are.
-    pub(in crate::core) nodes: BTreeSet<NodeName>,
+    pub(super) nodes: BTreeSet<NodeName>,
 }
 
 /// The pods of a group that terminate. For a group without a strategy, only those that a replacement waits for.
-pub(in crate::core) fn terminating(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Terminating {
+pub(super) fn terminating(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Terminating {
     if !group.record.spec.has_strategy() {
         return Terminating { leaving: predecessors(leading, name, group), ..Terminating::default() };
     }
@@ -102,15 +102,15 @@ pub(in crate::core) fn terminating(leading: &Leading<'_>, name: &GroupName, grou
         let withdrawn = queue.withdrawn(all()).filter(|_| !has_applied_order(leading, node));
         queue.ordered(all()).chain(withdrawn).map(move |pod| (node, pod))
     });
-    let told = leading
+    let reported = leading
         .reports
         .sightings(name)
         .flat_map(|node| leading.reports.pods(node, all()).map(move |(pod, _)| (node, pod)));
     let is_counted =
         |(node, _): &(&NodeName, &PodId)| leading.state.nodes.contains_key(*node) && !is_lost(leading, node);
-    let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
-    surplus.nodes.extend(unheard(leading, group));
-    surplus
+    let mut terminating = counted(name, group, ordered.chain(reported).filter(is_counted));
+    terminating.nodes.extend(unheard(leading, group));
+    terminating
 }
 
 /// For each instance of a group without a strategy, the running pods on its node that it replaces. Only an upgrade that
@@ -160,7 +160,7 @@ pub(in crate::core) fn counted<'a>(
 }
 
 /// For each instance, whether the node that it leaves confirmed that its pod is gone.
-pub(in crate::core) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
+pub(super) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
     (1..).zip(slots).map(|(instance, slot)| is_confirmed_gone(leading, name, instance, slot)).collect()
 }
 
@@ -186,21 +186,17 @@ fn has_none_of(leading: &Leading<'_>, node: &NodeName, pods: RangeInclusive<PodI
 }
 
 /// Whether the agent reports its newest order as applied, and no newer one is on its way.
-pub(in crate::core) fn has_applied_order(leading: &Leading<'_>, node: &NodeName) -> bool {
+pub(super) fn has_applied_order(leading: &Leading<'_>, node: &NodeName) -> bool {
     let report = leading.reports.get(node).and_then(|observed| observed.report.as_ref());
     report.is_some_and(|report| leading.lead.dispatch.is_applied(node, &report.head))
 }
 
-pub(in crate::core) fn is_lost(leading: &Leading<'_>, node: &NodeName) -> bool {
+pub(super) fn is_lost(leading: &Leading<'_>, node: &NodeName) -> bool {
     leading.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost)
 }
 
 /// Makes sure that the group is reconciled again when a node that it waits for reports.
-pub(in crate::core) fn await_confirmations(
-    leading: &mut Leading<'_>,
-    name: &GroupName,
-    left_before: &[Option<NodeName>],
-) {
+pub(super) fn await_confirmations(leading: &mut Leading<'_>, name: &GroupName, left_before: &[Option<NodeName>]) {
     let Some(group) = leading.state.groups.get(name) else { return };
     let leaving = |slot: &Slot| slot.leaves.clone();
     let nodes: Vec<NodeName> =
@@ -227,7 +223,7 @@ pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeNam
 }
 
 /// Stops waiting for nodes that confirmed that nothing of a removed group is left.
-pub(in crate::core) fn note_confirmed(leading: &mut Leading<'_>, name: &GroupName) {
+pub(super) fn note_confirmed(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name) else { return };
     let drains = |node: &&NodeName| !is_lost(leading, node) && !has_none_of(leading, node, pods_of(name, ALL), None);
     let draining = group.unconfirmed_nodes.iter().filter(drains).cloned().collect();
@@ -238,7 +234,7 @@ pub(in crate::core) fn note_confirmed(leading: &mut Leading<'_>, name: &GroupNam
 
 /// Whether a node that is not lost still runs, or may still start, pods of the group that must go. Only a removal or a scale-in
 /// waits for that, so the nodes of other groups are not searched.
-pub(in crate::core) fn is_lingering(leading: &Leading<'_>, name: &GroupName, group: &Group) -> bool {
+pub(super) fn is_lingering(leading: &Leading<'_>, name: &GroupName, group: &Group) -> bool {
     match group.record.operation.as_ref().map(|operation| operation.kind) {
         Some(Operation::Scheduling | Operation::Removing) => {}
         Some(
@@ -281,7 +277,7 @@ impl<'a> ReportedPods<'a> {
     }
 
     /// Whatever pod of an instance its node reports, for the simulator.
-    pub(in crate::core) fn by_name(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
+    pub(super) fn by_name(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
         let look = |number: u32, pod: Option<&Slot>| {
             let node = pod?.node.as_ref()?;
             reports.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()

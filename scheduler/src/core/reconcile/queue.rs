@@ -42,7 +42,7 @@ impl Leading<'_> {
     }
 
     /// A node reported something about the group: it is reconciled now, or later together with the next reports.
-    pub(in crate::core) fn reconcile_soon(&mut self, name: GroupName) {
+    pub(super) fn reconcile_soon(&mut self, name: GroupName) {
         if !self.state.groups.contains_key(&name) {
             return;
         }

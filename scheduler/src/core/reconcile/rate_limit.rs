@@ -14,7 +14,7 @@ use contract::time::Timestamp;
 /// What planning one instance counts for; a few times what it takes.
 const EACH: Duration = Duration::from_micros(15);
 /// A debt up to this is none.
-const AT_ONCE: Duration = Duration::from_millis(4);
+const FREE: Duration = Duration::from_millis(4);
 /// The longest delay.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -26,17 +26,17 @@ pub(in crate::core) struct RateLimit {
 
 impl RateLimit {
     /// A group of this many instances was planned.
-    pub(in crate::core) fn planned(&mut self, instances: usize, now: Timestamp) {
+    pub(super) fn planned(&mut self, instances: usize, now: Timestamp) {
         self.decay(now);
         let cost = EACH.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
-        self.debt = (self.debt + cost).min(AT_ONCE + LONGEST);
+        self.debt = (self.debt + cost).min(FREE + LONGEST);
     }
 
     /// Until when a report waits; none when the group is planned now.
-    pub(in crate::core) fn delayed_until(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn delayed_until(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.decay(now);
         // Times are whole milliseconds: less than one is none.
-        let wait = self.debt.saturating_sub(AT_ONCE).as_millis();
+        let wait = self.debt.saturating_sub(FREE).as_millis();
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX));
         (!wait.is_zero()).then(|| now + wait)
     }
@@ -54,33 +54,29 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
     #[test]
-    fn who_has_planned_little_plans_at_once() {
-        let mut rate_limit = RateLimit::default();
-        assert_eq!(rate_limit.delayed_until(NOW), None);
-        rate_limit.planned(100, NOW);
-        assert_eq!(rate_limit.delayed_until(NOW), None);
+    fn a_report_after_small_plans_is_planned_immediately() {
+        let mut limit = RateLimit::default();
+        assert_eq!(limit.delayed_until(NOW), None);
+        limit.planned(100, NOW);
+        assert_eq!(limit.delayed_until(NOW), None);
     }
 
     #[test]
     fn a_large_plan_makes_reports_gather_and_time_pays_it_off() {
-        let mut rate_limit = RateLimit::default();
-        rate_limit.planned(10_000, NOW);
-        let until = rate_limit.delayed_until(NOW).expect("a debt");
-        assert_eq!(until, NOW + EACH * 10_000 - AT_ONCE);
-        assert_eq!(
-            rate_limit.delayed_until(NOW + Duration::from_millis(10)),
-            Some(until),
-            "waiting does not put it off"
-        );
-        assert_eq!(rate_limit.delayed_until(until), None);
+        let mut limit = RateLimit::default();
+        limit.planned(10_000, NOW);
+        let until = limit.delayed_until(NOW).expect("a debt");
+        assert_eq!(until, NOW + EACH * 10_000 - FREE);
+        assert_eq!(limit.delayed_until(NOW + Duration::from_millis(10)), Some(until), "waiting does not put it off");
+        assert_eq!(limit.delayed_until(until), None);
     }
 
     #[test]
-    fn however_much_is_planned_nobody_waits_for_ever() {
-        let mut rate_limit = RateLimit::default();
+    fn the_delay_is_at_most_ten_seconds() {
+        let mut limit = RateLimit::default();
         for _ in 0..1_000 {
-            rate_limit.planned(1_000_000, NOW);
+            limit.planned(1_000_000, NOW);
         }
-        assert_eq!(rate_limit.delayed_until(NOW), Some(NOW + LONGEST));
+        assert_eq!(limit.delayed_until(NOW), Some(NOW + LONGEST));
     }
 }

@@ -84,7 +84,7 @@ fn pods_withdrawn(leading: &Leading<'_>, name: &GroupName) -> Vec<OrderChange> {
 }
 
 /// The instances of a group that is being removed leave their nodes.
-pub(in crate::core) fn evict(leading: &mut Leading<'_>, name: &GroupName) {
+pub(super) fn evict(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name).filter(|group| group.is_removing()) else { return };
     if group.slots().iter().any(|slot| slot.filling != Filling::Nothing) {
         let bundle = evict_all(leading, name, Keep::Tombstones);
@@ -139,7 +139,7 @@ fn drop_tombstones(leading: &mut Leading<'_>, name: &GroupName) {
 }
 
 /// Forgets a group whose last container is gone.
-pub(in crate::core) fn finish_removal(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) {
+pub(super) fn finish_removal(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) {
     if !plan.gone {
         return;
     }

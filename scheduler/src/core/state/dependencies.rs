@@ -35,7 +35,7 @@ pub(in crate::core) struct Dependencies {
     pub(in crate::core) spared: BTreeSet<GroupName>,
     /// What each group needs.
     uses: BTreeMap<GroupName, Uses>,
-    /// Who needs each of them where, whether it exists or not.
+    /// For each dependency pod, existing or not, the groups that need it at each place.
     pub(in crate::core) users: BTreeMap<GroupName, BTreeMap<Place, BTreeSet<GroupName>>>,
     /// Their pods on each node, by the pods' names.
     pub(in crate::core) pods_by_node: BTreeMap<NodeName, BTreeMap<GroupName, DependencyPod>>,
@@ -152,7 +152,7 @@ fn uses_of(group: &Group) -> Uses {
 
 impl Dependencies {
     /// The instances of a group changed: marks the dependency pods that it needs now and did not before, or the reverse.
-    pub(in crate::core) fn set_uses(&mut self, name: &GroupName, group: &Group) {
+    pub(super) fn set_uses(&mut self, name: &GroupName, group: &Group) {
         let after = uses_of(group);
         let before = if after.is_empty() {
             self.uses.remove(name).unwrap_or_default()
@@ -180,7 +180,7 @@ impl Dependencies {
     }
 
     /// Forgets what a group needs, and everything about it that other sets hold.
-    pub(in crate::core) fn forget_uses(&mut self, name: &GroupName) {
+    pub(super) fn forget_uses(&mut self, name: &GroupName) {
         self.uses.remove(name);
         for (dependency, places) in &mut self.users {
             for groups in places.values_mut() {
@@ -194,7 +194,7 @@ impl Dependencies {
     }
 
     /// Forgets a dependency pod and its pods on every node.
-    pub(in crate::core) fn purge(&mut self, name: &GroupName) {
+    pub(super) fn purge(&mut self, name: &GroupName) {
         self.entries.remove(name);
         self.removing.remove(name);
         for pods_by_node in self.pods_by_node.values_mut() {
@@ -219,7 +219,7 @@ impl Dependencies {
     }
 
     /// What dependency pods take of a node.
-    pub(in crate::core) fn used_on(&self, node: &NodeName) -> Need {
+    pub(super) fn used_on(&self, node: &NodeName) -> Need {
         self.pods_on(node).map(|placed| placed.need).fold(Need::default(), Need::plus)
     }
     /// How many of a node's containers are of dependency pods.
@@ -233,13 +233,7 @@ impl Dependencies {
 
 impl State {
     /// Adds a dependency pod as it is stored.
-    pub(in crate::core) fn put_dependency(
-        &mut self,
-        name: &GroupName,
-        record: DependencyRecord,
-        pairs: Vec<Pair>,
-        cores: u32,
-    ) {
+    pub(super) fn put_dependency(&mut self, name: &GroupName, record: DependencyRecord, pairs: Vec<Pair>, cores: u32) {
         self.set_dependency(name, Dependency::new(record, pairs), cores);
     }
 

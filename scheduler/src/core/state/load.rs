@@ -56,7 +56,7 @@ fn letter(flaw: &Flaw, stored: &Stored, now: Timestamp) -> DeadLetter {
 }
 
 /// Brings the state up to date with what is stored under `key` now. A panic counts as a value that cannot be read.
-pub(in crate::core) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
+pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
     match attempt(|| refresh_key(state, key, stored, quota_cores)) {
         Ok(read) => read,
         Err(panic) => {

@@ -200,7 +200,7 @@ impl State {
         true
     }
 
-    pub(in crate::core) fn used_on(&self, name: &NodeName) -> Need {
+    fn used_on(&self, name: &NodeName) -> Need {
         let pods = self.assigned.get(name).into_iter().flatten();
         let needs = pods.filter_map(|(pod, version)| Some(self.groups.get(&pod.group)?.need(*version)));
         needs.fold(self.dependencies.used_on(name), Need::plus)

@@ -59,7 +59,7 @@ impl Deref for Nodes {
 
 impl State {
     /// The facts of a node with the labels it has in the end.
-    pub(in crate::core) fn labelled<'f>(&self, name: &NodeName, own: &'f NodeFacts) -> Cow<'f, NodeFacts> {
+    pub(super) fn labelled<'f>(&self, name: &NodeName, own: &'f NodeFacts) -> Cow<'f, NodeFacts> {
         match self.intents.get(name).filter(|intent| !intent.labels.is_empty()) {
             // Most nodes: nothing is copied for each of their reports.
             None => Cow::Borrowed(own),
@@ -68,7 +68,7 @@ impl State {
     }
 
     /// Why nothing new goes to the node, and whether it will not return.
-    pub(in crate::core) fn cordon_of(&self, name: &NodeName) -> (Option<String>, bool) {
+    pub(super) fn cordon_of(&self, name: &NodeName) -> (Option<String>, bool) {
         let Some(intent) = self.intents.get(name) else { return (None, false) };
         (intent.cordon.as_ref().map(contract::node::Cordon::reason), intent.removing)
     }

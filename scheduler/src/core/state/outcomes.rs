@@ -56,7 +56,7 @@ impl Outcomes {
     pub(in crate::core) fn insert(&mut self, outcome: Outcome) {
         self.by_id.insert(outcome.id.clone(), outcome);
     }
-    pub(in crate::core) fn remove(&mut self, id: &CommandId) {
+    pub(super) fn remove(&mut self, id: &CommandId) {
         self.by_id.remove(id);
     }
 }

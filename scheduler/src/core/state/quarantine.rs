@@ -94,7 +94,7 @@ impl Object {
             }
         }
     }
-    pub(in crate::core) fn kind(&self) -> QuarantinedKind {
+    pub(super) fn kind(&self) -> QuarantinedKind {
         match self {
             Self::Group(_) => QuarantinedKind::Group,
             Self::Dependency(_) => QuarantinedKind::Dependency,
@@ -298,7 +298,7 @@ impl Leading<'_> {
         self.note_quarantined(object, reason);
     }
 
-    pub(in crate::core) fn note_quarantined(&mut self, object: &Object, reason: String) {
+    fn note_quarantined(&mut self, object: &Object, reason: String) {
         let reason = bounded(reason);
         let retry_at = self.now + RETRY_AFTER;
         self.retry_at(object, retry_at);
@@ -308,12 +308,12 @@ impl Leading<'_> {
         self.state.quarantine.objects.insert(object.clone(), quarantined);
         let (now, reported) = (self.now, &mut self.state.quarantine.reported);
         let is_recent = |at: Timestamp| now.since(at) < REPORT_AGAIN_AFTER;
-        reported.retain(|_, told| is_recent(told.at));
-        let told = reported.get(object);
-        if told.is_some_and(|told| told.reason == reason && !told.is_over) {
+        reported.retain(|_, last| is_recent(last.at));
+        let last = reported.get(object);
+        if last.is_some_and(|last| last.reason == reason && !last.is_over) {
             return;
         }
-        let ended_at = told.and_then(|told| told.ended_at);
+        let ended_at = last.and_then(|last| last.ended_at);
         reported.insert(object.clone(), Reported { reason: reason.clone(), at: now, ended_at, is_over: false });
         self.emit(vec![self.quarantine_event(object, format!("quarantined: {reason}"))]);
     }
@@ -323,12 +323,12 @@ impl Leading<'_> {
         if self.state.quarantine.objects.is_empty() || self.state.quarantine.objects.remove(object).is_none() {
             return;
         }
-        let (now, told) = (self.now, self.state.quarantine.reported.get_mut(object));
-        if let Some(told) = told {
-            if told.ended_at.is_some_and(|at| now.since(at) < REPORT_AGAIN_AFTER) {
+        let (now, last) = (self.now, self.state.quarantine.reported.get_mut(object));
+        if let Some(last) = last {
+            if last.ended_at.is_some_and(|at| now.since(at) < REPORT_AGAIN_AFTER) {
                 return;
             }
-            (told.ended_at, told.is_over) = (Some(now), true);
+            (last.ended_at, last.is_over) = (Some(now), true);
         }
         self.emit(vec![self.quarantine_event(object, format!("no longer quarantined: {why}"))]);
     }
@@ -387,7 +387,7 @@ impl Leading<'_> {
     }
 
     /// Quarantines an object whose orders cannot be computed at the start of a leadership. Without them agents would remove its
-    /// containers, so agents are told to spare it.
+    /// containers, so the next orders spare it.
     pub(in crate::core) fn quarantine_at_start(&mut self, object: &Object, panic: &str) {
         self.purge(object);
         self.note_quarantined(object, format!("its orders cannot be made, reading them panicked: {panic}"));
@@ -450,7 +450,7 @@ impl State {
     }
 
     /// Forgets a group without relying on any index that a panic may have left wrong.
-    pub(in crate::core) fn purge_group(&mut self, name: &GroupName) {
+    pub(super) fn purge_group(&mut self, name: &GroupName) {
         self.groups.remove(name);
         self.claims.cancel(name);
         for pods in self.assigned.values_mut() {
@@ -466,7 +466,7 @@ impl State {
     }
 
     /// Forgets a dependency pod without relying on any index that a panic may have left wrong.
-    pub(in crate::core) fn purge_dependency(&mut self, name: &GroupName) {
+    pub(super) fn purge_dependency(&mut self, name: &GroupName) {
         self.dependencies.purge(name);
         self.count_used();
     }

@@ -33,17 +33,17 @@ pub(in crate::core) struct Origin {
     pub(in crate::core) takes_back: bool,
 }
 
-/// What the revisions are read off.
-pub(in crate::core) struct RevisionInput<'a> {
-    pub(in crate::core) record: &'a GroupRecord,
-    pub(in crate::core) release: Option<&'a RolloutState>,
-    pub(in crate::core) slots: &'a [Slot],
-    pub(in crate::core) now: Timestamp,
+/// The parts of a group from which its revisions follow.
+struct RevisionInput<'a> {
+    record: &'a GroupRecord,
+    release: Option<&'a RolloutState>,
+    slots: &'a [Slot],
+    now: Timestamp,
 }
 
 impl RevisionInput<'_> {
     /// The revisions after this change. `origin` describes the current revision, if it is new.
-    pub(in crate::core) fn updated(
+    pub(super) fn updated(
         &self,
         before: Option<&GroupRecord>,
         past: &RevisionsRecord,

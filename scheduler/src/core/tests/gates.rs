@@ -100,13 +100,13 @@ fn scaling_in_removes_an_instance_that_no_user_reports_as_drained_and_records_it
     rig.command("c2", replica("web", 1));
     rig.advance(250);
     assert_eq!(
-        (rig.slots("web").len(), rig.rollout_events("nobody said")),
+        (rig.slots("web").len(), rig.rollout_events("no client declared")),
         (2, Vec::new()),
         "the drain has not timed out yet"
     );
     rig.advance(70);
     assert_eq!(
-        (rig.slots("web").len(), rig.rollout_events("nobody said").len()),
+        (rig.slots("web").len(), rig.rollout_events("no client declared").len()),
         (1, 1),
         "{:?}",
         rig.rollout_events("")
