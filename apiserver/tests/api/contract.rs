@@ -1,4 +1,4 @@
-//! The table of contract section 1: every row that one apiserver and a stand-in for the leader can show, in one place.
+//! The route table of docs/api.md: every row that one apiserver and a stand-in for the leader can show, in one place.
 //!
 //! The rows run in order against one world, so a later row sees what an earlier one did. What a row cannot say in a line
 //! (whole bodies, huge bodies, outages, the commands that arrive) has its own test in the other files.

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `row`, `table` | every row of the HTTP contract, through one apiserver and through two in turn |
 //! | `routes`, `groups`, `locks`, `dependencies`, `fleet`, `switches` | the rows themselves |
-//! | `shapes`, `console` | the JSON of section 2, and the Python console's way of reading it |
-//! | `scenarios`, `acts`, `mending`, `moves`, `releases` | the acceptance scenarios of section 12 |
+//! | `shapes`, `console` | the JSON of the original API, and the Python console's way of reading it |
+//! | `scenarios`, `acts`, `mending`, `moves`, `releases` | the 24 acceptance scenarios of the original API |
 //! | `thousand`, `requests`, `wishes` | a thousand random requests, and what must be true after them |
 //! | `quirks` | that every known defect of the original has its line |
 

@@ -194,7 +194,7 @@ async fn a_version_that_exits_early_is_rolled_back_before_a_second_instance_is_r
     assert_eq!((after[0].name.as_str(), &after[1..]), ("early.web.web.v2-i1-d0", &before[1..]));
 }
 
-/// D-26 for a group without a strategy: no registry answers there.
+/// R-26 for a group without a strategy: no registry answers there.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_pulled_is_rolled_back_and_touches_no_container() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;

@@ -16,7 +16,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// A request and what must come back.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    /// Paragraph of the contract, and the quirk it follows.
+    /// A short name of the rule; `Q-nn` is the row of docs/compatibility.md.
     pub(super) paragraph: &'static str,
     pub(super) method: Method,
     pub(super) path: String,
@@ -207,7 +207,7 @@ impl Seen {
         equal(&seen, body)
     }
 
-    /// What section 1.1 says of every answer.
+    /// Rules for every answer: content type, indent, final newline, escaped HTML, members of an error.
     fn is_encoded_right(&self) -> Result<(), String> {
         if self.text.is_empty() || self.header("content-type").starts_with("text/") {
             return Ok(());

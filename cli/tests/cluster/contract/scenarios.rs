@@ -1,4 +1,4 @@
-//! Which test shows which acceptance scenario of section 12, and what these tests share.
+//! Which test shows which of the 24 acceptance scenarios of the original API, and what these tests share.
 //!
 //! | S | shown by |
 //! |---|---|

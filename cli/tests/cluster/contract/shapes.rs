@@ -1,6 +1,6 @@
-//! Section 2 of the contract against live data: every object has exactly its members, and console can read it.
+//! The JSON of the original API against live data: every object has exactly its members, and console can read it.
 //!
-//! S3: a group as console posts it, and what its containers are made of (section 7).
+//! S3: a group as console posts it, and how its containers are created.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -107,7 +107,7 @@ async fn a_group_as_console_posts_it_has_every_member_of_the_contract_and_consol
     .await;
     has_exactly_the_members(&group);
     is_read_by_console(&group);
-    is_made_as_section_7_says(&group);
+    has_the_container_settings_of_the_original(&group);
     is_in_utc(&group, "");
     dependency_pods_are_read_by_console_too(&cluster).await;
     let nodes = body_of(&cluster, "/api/nodes").await;
@@ -179,7 +179,7 @@ fn is_read_by_console(group: &Value) {
     }
 }
 
-fn is_made_as_section_7_says(group: &Value) {
+fn has_the_container_settings_of_the_original(group: &Value) {
     let runtime = &group["Pods"][0]["Containers"][0]["Runtime"];
     let host = &runtime["HostConfig"];
     assert_eq!((&host["Memory"], &host["MemorySwap"]), (&json!(33_554_432), &json!(33_554_432)));

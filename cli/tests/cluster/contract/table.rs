@@ -1,4 +1,4 @@
-//! Every row of section 1 of the contract, in order, against a running cluster: first through one apiserver, then through
+//! Every row of the route table of docs/api.md, in order, against a running cluster: first through one apiserver, then through
 //! two in turn. Both must give what the table says, and the same.
 //!
 //! The table leaves the cluster as it found it, so that it can be run again; what differs from run to run (ids, times,

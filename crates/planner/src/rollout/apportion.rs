@@ -1,4 +1,4 @@
-//! Divides seats by weights with the largest-remainder method, so that the parts add up (sections 4.2 and 4.3).
+//! Divides seats by weights with the largest-remainder method, so that the parts add up.
 //!
 //! 4 seats, weights 3 and 5: exact shares 1.5 and 2.5, remainders equal, the larger weight gets the last seat: 1 and 3. Of
 //! equal weights the first one gets it.

@@ -1,4 +1,4 @@
-//! Decides whether a ready pod counts as available, and when to check again (section 2.7).
+//! Decides whether a ready pod counts as available, and when to check again.
 //!
 //! A pod that is ready since 12:00:00 with `minReadySeconds` 10 is available from 12:00:10 on, that instant included. The
 //! caller passes the same `now` to both functions: otherwise a pod becomes available between the calls and no check follows.

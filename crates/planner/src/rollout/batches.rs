@@ -1,4 +1,4 @@
-//! Decides which pods a rollout by batches updates together (section 4.3).
+//! Decides which pods a rollout by batches updates together.
 //!
 //! Stateless: the next batch follows from the targets, the pods committed to the target revision and the settings, so no
 //! plan is stored, and restarts, scaling and edits need none. Units of 5 and 5 pods, batch size 4, with a beta: 1/1, 2/2, 2/2.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_section_4_3() {
+    fn the_table_of_r_47() {
         let batch = BatchSettings { beta: false, ..PROPORTIONAL };
         assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[0, 0])), "b1/1 2/2 2/2");
         assert_eq!(plan(PROPORTIONAL, &units(&[4, 6], &[0, 0])), "b1/1 1/3 2/2");

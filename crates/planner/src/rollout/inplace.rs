@@ -1,4 +1,4 @@
-//! Decides whether a change of the template can be applied without replacing the pod (section 5.1).
+//! Decides whether a change of the template can be applied without replacing the pod.
 //!
 //! In place: a container's image, labels, annotations and, where allowed, resources that keep the pod's QoS class. Any other
 //! change needs a new pod.

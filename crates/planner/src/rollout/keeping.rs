@@ -1,4 +1,4 @@
-//! Slow start: how many pods are created or deleted at once (section 3.3).
+//! Slow start: how many pods are created or deleted at once.
 //!
 //! Batches double: 10 creations are 1, 2, 4 and 3. A failure ends the sequence after its batch, so a broken image causes at most
 //! one failing call more than there were successful ones.

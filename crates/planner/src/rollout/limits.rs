@@ -1,4 +1,4 @@
-//! Decides how many pods a rollout may add and take away at a time (section 1).
+//! Decides how many pods a rollout may add and take away at a time.
 //!
 //! maxSurge is rounded up and maxUnavailable is rounded down: 25% each of 10 replicas are 3 and 2, so at least 8 pods stay
 //! available and at most 13 exist; 25% each of 3 replicas are 1 and 0. The API rejects an explicit 0/0. Percentages that both
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_section_1() {
+    fn the_table_of_r_31() {
         let resolved = |desired, surge, unavailable| {
             let limits = RolloutLimits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
             (limits.surge, limits.unavailable, limits.min_available, limits.max_total)

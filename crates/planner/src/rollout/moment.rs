@@ -1,4 +1,4 @@
-//! Time in nanoseconds since 1970, the resolution that the age buckets of the ranking need (section 3.4).
+//! Time in nanoseconds since 1970, the resolution that the age buckets of the ranking need.
 //!
 //! `Timestamp` has milliseconds and converts exactly.
 

@@ -1,4 +1,4 @@
-//! Integer arithmetic of the rollout rules (section 1): exact rounding and saturating sums.
+//! Integer arithmetic of the rollout rules: exact rounding and saturating sums.
 //!
 //! A percentage is digits and one `%`: `"10"` is an error and not 10%, because Kubernetes has read it both ways.
 

@@ -1,4 +1,4 @@
-//! Computes the progress condition of a rollout (section 2.8).
+//! Computes the progress condition of a rollout.
 //!
 //! The first match wins: complete, progressing, timed out, unchanged. A rollout that timed out keeps trying; the controller
 //! decides about failure. Only progress refreshes a condition without changing its reason, and a rise counts only above the

@@ -1,4 +1,4 @@
-//! Decides the sizes of the sets when a group is scaled during a rollout or a pause (section 2.6).
+//! Decides the sizes of the sets when a group is scaled during a rollout or a pause.
 //!
 //! A set is the pods of one revision. Scaling must not advance the rollout, so each set keeps its share of the total: sets of 3
 //! and 2 pods, scaled from 5 to 10 replicas, get 6 and 4. The share is relative to the largest total at the last scaling, which
@@ -22,7 +22,7 @@ pub struct ScaledFor {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledSet {
-    /// It runs the template of the group. Of several, the oldest is the new set (section 2.1).
+    /// It runs the template of the group. Of several, the oldest is the new set.
     pub is_new: bool,
     /// Desired pods.
     pub spec: i64,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_section_2_6() {
+    fn the_examples_of_r_36() {
         assert_eq!(scale(ROLLING, &wanted(10, 0), &sets(&[3, 2], 5)), [6, 4]);
         assert_eq!(scale(ROLLING, &wanted(50, 6), &sets(&[8, 5], 13)), [34, 22]);
         assert_eq!(scale(ROLLING, &wanted(4, 0), &sets(&[1, 1, 1], 3)), [1, 1, 2]);

@@ -1,4 +1,4 @@
-//! Ranks pods: which one is deleted or updated first (sections 3.4, 3.5 and 4.8).
+//! Ranks pods: which one is deleted or updated first.
 //!
 //! Pods are compared by one tuple, which is a total order; the comparator of the original is not, and a sort may panic on
 //! it. Ages are compared by powers of two of nanoseconds: otherwise the youngest pod always goes and the nodes become unbalanced.
@@ -87,7 +87,7 @@ fn history(pod: &RankedPod, now: Moment) -> (Bucket, Reverse<i64>, Reverse<i64>,
     (bucket(ready_since), Reverse(pod.restarts), Reverse(pod.sidecar_restarts), bucket(pod.created))
 }
 
-/// The canary of a unit (section 4.8): an available pod, because an unhealthy canary proves nothing; the one with the lowest
+/// The canary of a unit: an available pod, because an unhealthy canary proves nothing; the one with the lowest
 /// deletion cost, then the most recently ready. Any pod when none is available.
 pub fn beta_pod(pods: &[RankedPod]) -> Option<usize> {
     let is_available = |at: &usize| pods[*at].readiness == Readiness::Available;
@@ -97,7 +97,7 @@ pub fn beta_pod(pods: &[RankedPod]) -> Option<usize> {
         .or_else(|| (0..pods.len()).min_by_key(|&at| &pods[at].uid))
 }
 
-/// The positions of `pods` in the order in which a batch updates them (section 4.8): those that already prepare, then unavailable
+/// The positions of `pods` in the order in which a batch updates them: those that already prepare, then unavailable
 /// ones, which cost nothing, then in the order of deletion.
 pub fn update_order(pods: &[RankedPod], preparing: impl Fn(&RankedPod) -> bool, now: Moment) -> Vec<usize> {
     let mut order = deletion_order(pods, pods, now);

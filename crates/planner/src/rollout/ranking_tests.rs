@@ -72,7 +72,7 @@ fn a_pod_on_a_crowded_node_goes_first_and_only_active_ones_crowd() {
     assert_eq!(deletion_order(&pods, &related, NOW), [1, 0]);
 }
 
-/// The example of section 3.5 on which the comparator of the original is cyclic.
+/// The example of R-43 on which the comparator of the original is cyclic.
 #[test]
 fn the_order_is_total() {
     let since = |uid, nanos, restarts| RankedPod { ready_since: Some(Moment::from_nanos(nanos)), restarts, ..pod(uid) };

@@ -1,4 +1,4 @@
-//! Decides the next step of moving pods between units while the total stays the same (section 4.6, R-21).
+//! Decides the next step of moving pods between units while the total stays the same.
 //!
 //! Make before break: a unit below its target grows immediately, a unit above it shrinks only as far as enough pods are
 //! available without it. 10 replicas, targets 8 and 2, now 5 and 5: first 8 and 5; when 6 of the 8 are available, 8 and 4;
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_section_4_6() {
+    fn the_example_of_r_21() {
         assert_eq!(step(10, &[unit(8, 5, 5), unit(2, 5, 5)]), [8, 5]);
         assert_eq!(step(10, &[unit(8, 8, 6), unit(2, 5, 5)]), [8, 4]);
         assert_eq!(step(10, &[unit(8, 8, 8), unit(2, 4, 4)]), [8, 2]);

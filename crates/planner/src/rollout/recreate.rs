@@ -1,4 +1,4 @@
-//! Decides the next step of a Recreate rollout: all old pods stop before the first new pod starts (section 2.11).
+//! Decides the next step of a Recreate rollout: all old pods stop before the first new pod starts.
 //!
 //! A pod in an unknown state counts as running.
 

@@ -1,4 +1,4 @@
-//! Moves the quota of unschedulable pods to other units (section 4.7).
+//! Moves the quota of unschedulable pods to other units.
 //!
 //! Targets 4, 3 and 3 with 3 stuck pods in the first unit become 1, 5 and 4: the sum never changes. Units with an explicit wish
 //! neither give nor receive. A pod that no unit can take stays pending.
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_section_4_7() {
+    fn the_examples_of_r_50() {
         assert_eq!(reschedule(&units(&[5, 5], &[2, 0])).targets, [3, 7]);
         assert_eq!(reschedule(&units(&[4, 3, 3], &[3, 0, 0])).targets, [1, 5, 4]);
         let mut tight = units(&[4, 3, 3], &[3, 0, 0]);

@@ -1,4 +1,4 @@
-//! Decides which old revisions the history forgets (section 2.9).
+//! Decides which old revisions the history forgets.
 //!
 //! Only the oldest surplus is considered. With a limit of 2 and old revisions 1 to 4, revisions 1 and 2 are candidates; when
 //! revision 1 still has pods it stays, and revision 3 does not go in its place.

@@ -1,4 +1,4 @@
-//! Decides the next step of a rolling update (sections 2.3 to 2.5).
+//! Decides the next step of a rolling update.
 //!
 //! A set is the pods of one revision. A step goes in one direction: the new set grows or old sets shrink. Unavailable new
 //! pods are charged against the old sets, so a broken revision stops the rollout instead of draining the old one. Counts are

@@ -49,7 +49,7 @@ fn resting_states(limits: &RolloutLimits, old: i64, healthy: bool, most: usize) 
 }
 
 #[test]
-fn the_traces_of_section_2_5() {
+fn the_traces_of_r_35() {
     let trace =
         |replicas, surge, unavailable| resting_states(&limits(replicas, surge, unavailable), replicas, true, 60);
     assert_eq!(trace(10, 3, 2), [(8, 5), (3, 10), (0, 10)]);
@@ -114,7 +114,7 @@ fn terminating_pods_that_count_hold_growth_back() {
     assert_eq!(step(&limits(4, 0, 1), &Sets { terminating: 0, ..leaving }), RollingStep::ScaleNew(1));
 }
 
-/// The sets after a step: a set removes unavailable pods first (section 3.4).
+/// The sets after a step: a set removes unavailable pods first.
 fn apply(sets: &Sets, step: &RollingStep) -> Sets {
     let mut after = sets.clone();
     match step {
@@ -158,7 +158,7 @@ property! {
         }
         if let RollingStep::ScaleOld { cleaned, downed, .. } = step {
             let budget = sets.total() - limits.min_available - sets.new.unavailable();
-            prop_assert!(cleaned + downed <= budget, "the identity of section 2.4");
+            prop_assert!(cleaned + downed <= budget, "the identity of R-34");
             prop_assert!(cleaned + downed > 0);
         }
     }

@@ -1,4 +1,4 @@
-//! Decides how a unit is scaled during a rollout (section 4.6, R-20).
+//! Decides how a unit is scaled during a rollout.
 //!
 //! The unit keeps its ratio of updated to old pods: scaling must not advance the rollout. 2 updated and 3 old pods, scaled to
 //! 10: 4 and 6. On a tie the old side takes the odd pod when the unit grows and gives it up when it shrinks: 3 and 3 pods
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_section_4_6() {
+    fn the_examples_of_r_20() {
         assert_eq!(split(0, 5, 8), (0, 8));
         assert_eq!(split(2, 3, 10), (4, 6));
         assert_eq!(split(1, 1, 3), (1, 2));

@@ -1,4 +1,4 @@
-//! Decides the next phase of a rollout by batches (section 4.4).
+//! Decides the next phase of a rollout by batches.
 //!
 //! A confirmation refers to a finished batch: one that comes while the batch still runs is dropped and reported. The last
 //! batch needs none. During a pause pods in flight finish, but no batch starts and a confirmation is kept.

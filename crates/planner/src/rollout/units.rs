@@ -1,4 +1,4 @@
-//! Divides the replicas of a group over its deployment units (section 4.2).
+//! Divides the replicas of a group over its deployment units.
 //!
 //! `replicas` is binding, the wishes of units are preferences: the sizes always add up to `replicas`, unless every unit
 //! is pinned to 0, and a wish that cannot be met is a warning. 10 replicas, wishes 4, 10% and none: 4, 1 and 5. Percentages
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_section_4_2() {
+    fn the_table_of_r_46() {
         assert_eq!(divided(10, &[FREE, FREE]), (vec![5, 5], vec![]));
         assert_eq!(divided(10, &[count(4), FREE]), (vec![4, 6], vec![]));
         assert_eq!(divided(10, &[count(4), percent(10), FREE]), (vec![4, 1, 5], vec![]));

@@ -1,4 +1,4 @@
-//! Rollouts by batches: which batch runs and which instances it updates (sections 4.3, 4.4, 4.8).
+//! Rollouts by batches: which batch runs and which instances it updates.
 //!
 //! A batch is committed for all units in one step, then its instances are updated. Committed numbers never shrink by themselves,
 //! so a new leader finds the same batch; its instances follow from the stored instances. A rollback goes through the units in

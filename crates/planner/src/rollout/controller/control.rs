@@ -1,4 +1,4 @@
-//! The commands of a user to a rollout, and when they are refused (section 4.4, R-15, R-17, R-18).
+//! The commands of a user to a rollout, and when they are refused.
 //!
 //! A command changes only the stored state; the next decision acts on it. Commands are idempotent, so a client may repeat one
 //! whose answer it did not receive. Undo is not here: it is a new rollout to an earlier revision.

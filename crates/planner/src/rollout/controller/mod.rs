@@ -61,7 +61,7 @@ pub fn controller(facts: &RolloutFacts) -> Decision {
     Decision { watched, ..report::decision(draft, response, &unplaced) }
 }
 
-/// One round, in the order of section 2.2. Returns the unschedulable pods of each unit.
+/// One round, in the order of R-32. Returns the unschedulable pods of each unit.
 fn sync(draft: &mut Draft<'_>) -> Vec<i64> {
     undouble(draft);
     scaling::allot(draft);

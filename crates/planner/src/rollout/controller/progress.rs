@@ -1,4 +1,4 @@
-//! Tracks the progress of a rollout against its deadline (section 2.8, R-4).
+//! Tracks the progress of a rollout against its deadline.
 //!
 //! The clock runs only while a batch is in progress and the rollout is not paused.
 

@@ -1,4 +1,4 @@
-//! Moves instances to other units: because the division changed, or because a unit has no room (section 4.7).
+//! Moves instances to other units: because the division changed, or because a unit has no room.
 //!
 //! An available instance gets a second pod in the other unit and moves when that one is available: make before break. A pod that
 //! was never scheduled is simply placed in the other unit. The number of instances does not change.

@@ -1,4 +1,4 @@
-//! Recreate rollouts: all old pods stop before the first new pod starts (section 2.11).
+//! Recreate rollouts: all old pods stop before the first new pod starts.
 //!
 //! The main pods of other revisions retire together; when no pod is terminating, each instance without a pod gets one. The
 //! second half happens during a pause too: a pause must not keep a group down.

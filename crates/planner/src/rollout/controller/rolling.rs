@@ -1,4 +1,4 @@
-//! Rolling updates: which instances are updated (sections 2.3, 2.4, 3.5).
+//! Rolling updates: which instances are updated.
 //!
 //! `rollout::rolling` decides how many pods of each revision start or stop; here these become instances. An instance has at most
 //! one pod of the target revision, so the new set grows first into instances that just lost their pod, then by surge pods, lowest

@@ -1,4 +1,4 @@
-//! Decides which instances a scale-down removes (sections 0, 2.6, 3.5 and 4.6).
+//! Decides which instances a scale-down removes.
 //!
 //! A group without units loses its highest numbers; in units, the ranking decides. A rollout by batches, and each unit of a
 //! rolling update, keeps its ratio of updated to old instances, so scaling neither advances nor reverts the rollout. A rolling

@@ -1,4 +1,4 @@
-//! Divides the replicas over units and creates instances on a scale-up (sections 2.6, 4.6).
+//! Divides the replicas over units and creates instances on a scale-up.
 //!
 //! Scaling must not advance a rollout: a rolling update keeps the shares of its revisions, a unit its ratio. New instances get
 //! the lowest free numbers. During the first rollout by batches the batches create the instances.

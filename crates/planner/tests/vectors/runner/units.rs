@@ -13,7 +13,7 @@ use super::rolling::by_name;
 
 pub(crate) fn allocate_units(input: &VectorInput) -> Result<Value, InputError> {
     let (values, wishes, current) = (input.texts("values")?, input.object("unit_replicas")?, input.object("current")?);
-    // Rule 5 of section 4.2: the API rejects these.
+    // Rule 5 of R-46: the API rejects these.
     if let Some(unknown) = wishes.0.keys().find(|name| !values.contains(&name.as_str())) {
         return invalid(format!("a wish for {unknown:?}, which is no unit"));
     }

@@ -49,7 +49,7 @@ fn release(batched: BatchStrategy, sizes: &[usize]) -> String {
 }
 
 #[test]
-fn the_tables_of_section_4_3() {
+fn the_tables_of_r_47() {
     let confirmed = BatchStrategy { needs_confirm: true, ..batched(4, true) };
     assert_eq!(release(confirmed, &[5, 5]), "1/1 2/2 2/2", "the article: 2, 4, 4");
     assert_eq!(release(batched(4, true), &[4, 6]), "1/1 1/3 2/2");

@@ -28,7 +28,7 @@ fn states(strategy: RolloutStrategy, replicas: usize) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn the_traces_of_section_2_5() {
+fn the_traces_of_r_35() {
     assert_eq!(states(rolling(3, 2), 10), [(8, 5), (3, 10), (0, 10)]);
     assert_eq!(states(rolling(1, 0), 3), [(3, 1), (2, 2), (1, 3), (0, 3)]);
     assert_eq!(states(rolling(0, 1), 3), [(2, 1), (1, 2), (0, 3)]);
