@@ -1,5 +1,5 @@
-//! `deployctl`: the command-line client of a cluster. `up` and `down` run a local cluster; all other commands use only the
-//! HTTP API.
+//! `deployctl`: the command-line client of a cluster. `up`, `down` and `clear` work on this machine, `health` checks
+//! any URL, and all other commands use only the HTTP API.
 
 pub mod api;
 pub mod args;

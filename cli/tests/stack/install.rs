@@ -209,6 +209,11 @@ fn the_installed_tree_is_what_the_page_about_operations_says() {
     let wanted =
         "DEPLOYD_NAME=n2\nDEPLOYD_NATS=nats://a:4222,nats://b:4222\nDEPLOYD_LABELS=unit=cell-a\nDEPLOYD_MEMORY=1024\n";
     assert!(settings.ends_with(wanted), "what is not named stays: {settings}");
+    // An operator's empty line stays too.
+    std::fs::write(root.join("etc/deployd/agent.env"), format!("\n{settings}")).expect("settings");
+    installed(root, &["--set", "DEPLOYD_MEMORY=2048", "--binary", &agent]);
+    let edited = std::fs::read_to_string(root.join("etc/deployd/agent.env")).expect("settings");
+    assert_eq!(edited, format!("\n{}", settings.replace("=1024", "=2048")));
 
     for wrong in [&["--label", "x"][..], &["--set", "A=b c"], &["--nonsense"], &["--name"], &["--binary", "/missing"]] {
         let output = installer(root, &[&["--binary", &agent], wrong].concat());

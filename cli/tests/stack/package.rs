@@ -5,10 +5,10 @@ use std::process::Command;
 
 use crate::cluster::{repository, text};
 
-/// The one file of target/package whose name ends so.
+/// The one file of target/package/debug whose name has this ending.
 fn package(ending: &str) -> PathBuf {
-    let folder = repository().join("target/package");
-    let entries = std::fs::read_dir(&folder).expect("target/package: run ./deploy/package --debug");
+    let folder = repository().join("target/package/debug");
+    let entries = std::fs::read_dir(&folder).expect("target/package/debug: run ./deploy/package --debug");
     let mut found =
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.to_string_lossy().ends_with(ending));
     found.next().unwrap_or_else(|| panic!("{} has no {ending}: run ./deploy/package --debug", folder.display()))

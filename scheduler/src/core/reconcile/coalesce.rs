@@ -1,7 +1,7 @@
 //! Coalesces the reports of a group that starts: only the last one, and an unexpected one, lead to a plan.
 //!
 //! A plan reads every instance, so 1,000 starting instances must not cause 1,000 plans. In between, the group is checked every
-//! [`LOOK_EVERY`], in case an instance is missing. The plan is skipped while the group makes progress, because a cluster that
+//! [`CHECK_EVERY`], in case an instance is missing. The plan is skipped while the group makes progress, because a cluster that
 //! starts everywhere has thousands of groups in that state and planning them again and again would be most of the leader's work.
 //!
 //! Example: of 100 instances 30 run at one check and 45 at the next. 15 is more than a tenth of 100, so the group makes progress
