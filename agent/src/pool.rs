@@ -35,7 +35,7 @@ impl Pool {
         self.0.iter().find_map(|range| {
             let count = range.blocks();
             let first = u32::try_from(seed % u64::from(count)).unwrap_or(0);
-            let blocks = (0..count).map(|action| range.block((first + action) % count));
+            let blocks = (0..count).map(|offset| range.block((first + offset) % count));
             blocks.into_iter().find(|block| !taken.iter().any(|other| other.overlaps(*block)))
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! Docker finishes a create although the agent that requested it died. So after a start the agent reports every pod of its
 //! order, and pods that left the order during their creation, as being created, until the pod is there or until an inventory
-//! that started at least 11 s after the boot does not list it. A leader that took the pod for gone earlier would start it
+//! that started at least 11 s after the start of the agent does not list it. A leader that took the pod for gone earlier would start it
 //! elsewhere as well.
 
 use std::collections::BTreeSet;

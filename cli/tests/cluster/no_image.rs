@@ -68,7 +68,7 @@ async fn samples(cluster: &Cluster, prefix: &str) -> Vec<Duration> {
 fn failed(cluster: &Cluster) -> usize {
     let logs = cluster.logs();
     let lines = logs.iter().flat_map(|(_, log)| log.lines()).filter(|line| line.contains("cannot be pulled"));
-    let instance = |line| str::split_whitespace(line).find_map(|word| word.strip_prefix("lane=large.web.web/"));
+    let instance = |line| str::split_whitespace(line).find_map(|word| word.strip_prefix("instance=large.web.web/"));
     lines.filter_map(instance).collect::<BTreeSet<&str>>().len()
 }
 

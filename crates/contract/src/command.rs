@@ -118,7 +118,7 @@ pub enum Verb {
         /// Only instances of this group; none means all groups.
         group: Option<GroupName>,
     },
-    /// Cordons a node and moves all its instances away.
+    /// Moves all instances off a node, stateful ones too, and sets a soft constraint against it.
     Evacuate {
         /// The node to evacuate.
         node: NodeName,

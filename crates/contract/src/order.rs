@@ -29,7 +29,7 @@ pub struct Order<S = Arc<PodSpec>> {
     pub pods: BTreeMap<PodId, Assignment>,
     /// The specs that the pods refer to, each once.
     pub specs: BTreeMap<SpecKey, S>,
-    /// Spared groups: they exist, but the leader cannot read their records. The agent leaves their containers alone.
+    /// Spared groups: groups whose records the leader cannot read, and orphans. The agent leaves their containers alone.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
     /// What the agent must not do on its own.
@@ -186,11 +186,11 @@ impl Order {
     /// Digest of pods, specs, spared groups and switches.
     pub fn digest(&self) -> Digest {
         let work = Digest::of_map(&self.pods).with(Digest::of_map(&self.specs));
-        work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_brakes(self.switches))
+        work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_switches(self.switches))
     }
 
     /// The switches' part of an order's digest; 0 while none is set, as in versions without switches.
-    pub fn digest_of_brakes(switches: Switches) -> Digest {
+    pub fn digest_of_switches(switches: Switches) -> Digest {
         if switches.are_off() { Digest::default() } else { Digest::of(&("brakes", switches)) }
     }
 
@@ -234,8 +234,8 @@ impl Order {
 
     fn digest_after(&self, digest: Digest, delta: &OrderDelta) -> Digest {
         let work = delta.specs.digest_after(delta.pods.digest_after(digest, &self.pods), &self.specs);
-        let rest = work.without(Self::digest_of_spared(&self.spared)).without(Self::digest_of_brakes(self.switches));
-        rest.with(Self::digest_of_spared(&delta.spared)).with(Self::digest_of_brakes(delta.switches))
+        let rest = work.without(Self::digest_of_spared(&self.spared)).without(Self::digest_of_switches(self.switches));
+        rest.with(Self::digest_of_spared(&delta.spared)).with(Self::digest_of_switches(delta.switches))
     }
 }
 

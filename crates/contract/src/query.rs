@@ -325,7 +325,8 @@ pub struct ClusterView {
     pub quarantined: Vec<QuarantinedView>,
 }
 
-/// An object that the leader does not reconcile because of an error. The agents leave its containers alone.
+/// An object that the leader does not reconcile because of an error. Its instances are not moved, updated or removed;
+/// agents still restart its containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantinedView {
     /// Group, dependency or node.

@@ -5,6 +5,7 @@
 //! hangs while its other tasks still run.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -26,7 +27,7 @@ async fn notify<S>(send: S, watchdog: Option<Duration>, readiness: Readiness, sh
 where
     S: Fn(&[NotifyState<'_>]) -> io::Result<()>,
 {
-    let systemd = Systemd { send };
+    let systemd = Systemd { send, has_failed: AtomicBool::new(false) };
     tokio::select! {
         () = report_readiness(&systemd, &readiness) => {}
         () = feed_watchdog(&systemd, watchdog, &readiness) => {}
@@ -37,13 +38,18 @@ where
 /// Reports the stop when it is dropped: at shutdown the process may exit before the task runs again.
 struct Systemd<S: Fn(&[NotifyState<'_>]) -> io::Result<()>> {
     send: S,
+    has_failed: AtomicBool,
 }
 
 impl<S: Fn(&[NotifyState<'_>]) -> io::Result<()>> Systemd<S> {
-    /// A lost message is not sent again: the next one says more.
+    /// A lost message is not sent again: the next one says more. Only the first failure is a warning.
     fn send(&self, state: &[NotifyState<'_>]) {
         if let Err(error) = (self.send)(state) {
-            tracing::debug!(%error, ?state, "cannot notify systemd");
+            if self.has_failed.swap(true, Ordering::Relaxed) {
+                tracing::debug!(%error, ?state, "cannot notify systemd");
+            } else {
+                tracing::warn!(%error, ?state, "cannot notify systemd: check that NOTIFY_SOCKET is the path of a socket");
+            }
         }
     }
 }

@@ -275,8 +275,8 @@ impl<'a> Planning<'a> {
     /// Instances whose old node has removed their pod start on their new node.
     fn complete_moves(&mut self) {
         for index in 0..self.plan.slots.len() {
-            let is_crash_looping = self.facts.vacated.get(index).copied().unwrap_or(false);
-            if self.skips_old_node(index) || (is_crash_looping && !self.is_pausing(index)) {
+            let is_vacated = self.facts.vacated.get(index).copied().unwrap_or(false);
+            if self.skips_old_node(index) || (is_vacated && !self.is_pausing(index)) {
                 self.plan.slots[index].leaves = None;
                 self.plan.slots[index].pause_until = Timestamp::NEVER;
             }

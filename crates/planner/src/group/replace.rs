@@ -85,15 +85,13 @@ impl Planning<'_> {
     /// A container that reports no address keeps its last one.
     fn note_addresses(&mut self, index: usize) {
         let Some(observed) = self.observed(index) else { return };
-        let failure_detail = &mut self.plan.slots[index].addresses;
+        let addresses = &mut self.plan.slots[index].addresses;
         if observed.containers.iter().all(|container| container.ip.is_empty()) {
             return;
         }
-        failure_detail.resize(observed.containers.len(), String::new());
-        for (failure_detail, container) in
-            failure_detail.iter_mut().zip(&observed.containers).filter(|(_, c)| !c.ip.is_empty())
-        {
-            failure_detail.clone_from(&container.ip);
+        addresses.resize(observed.containers.len(), String::new());
+        for (address, container) in addresses.iter_mut().zip(&observed.containers).filter(|(_, c)| !c.ip.is_empty()) {
+            address.clone_from(&container.ip);
         }
     }
 

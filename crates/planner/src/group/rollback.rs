@@ -52,8 +52,8 @@ impl Planning<'_> {
     /// returns to revision 1 if that one completed and 2 did not.
     fn earlier_version(&self) -> Option<u32> {
         let untouched = self.outdated().last().map(|index| self.plan.slots[index].version);
-        let failure_detail = |version: &u32| self.may_return() && self.record.former.contains_key(version);
-        untouched.filter(failure_detail).or_else(|| self.completed_version())
+        let can_return_to = |version: &u32| self.may_return() && self.record.former.contains_key(version);
+        untouched.filter(can_return_to).or_else(|| self.completed_version())
     }
 
     /// The revision before the present one, completed or not.

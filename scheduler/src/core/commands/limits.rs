@@ -24,7 +24,7 @@ use crate::core::{Core, events};
 
 /// Shown by `deployctl status` when etcd refuses every write.
 pub(in crate::core) const NO_SPACE: &str = "etcd reached its quota and refuses every write: nothing is decided until there is room. Run \
-     `etcdctl defrag` and then `etcdctl timer disarm`, or raise --quota-backend-bytes; see docs/operations.md";
+     `etcdctl defrag` and then `etcdctl alarm disarm`, or raise --quota-backend-bytes; see docs/operations.md";
 
 /// How large etcd's database is, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

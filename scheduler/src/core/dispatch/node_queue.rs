@@ -130,13 +130,13 @@ pub(super) enum ReplyResult {
 impl NodeQueue {
     /// An empty queue. Its first order has the generation `floor` + 1.
     pub(super) fn new(floor: u64, spared: &Arc<BTreeSet<GroupName>>, switches: Switches, stores: &Arc<Stores>) -> Self {
-        let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(switches));
+        let digest = Order::digest_of_spared(spared).with(Order::digest_of_switches(switches));
         let (spared, stores) = (Arc::clone(spared), Arc::clone(stores));
         Self { generation: floor, spared, switches, stores, digest, ..Self::default() }
     }
     pub(super) fn set_switches(&mut self, switches: Switches) {
         let before = std::mem::replace(&mut self.switches, switches);
-        self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(switches));
+        self.digest = self.digest.without(Order::digest_of_switches(before)).with(Order::digest_of_switches(switches));
         self.mark_changed();
     }
     /// The node shall leave what it has of these groups as it is.

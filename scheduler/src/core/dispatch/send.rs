@@ -108,7 +108,7 @@ impl Leading<'_> {
             return;
         }
         let message = format!(
-            "has_applied_order order {have}, which the store knows nothing of: etcd was wiped or set back; what runs there is left \
+            "obeys order {have}, which the store knows nothing of: etcd was wiped or set back; what runs there is left \
              alone until a backup is restored (deployctl restore)"
         );
         self.emit(vec![events::of_node(node, message, self.now)]);

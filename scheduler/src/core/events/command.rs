@@ -15,7 +15,7 @@ use crate::core::io::Effect;
 
 use super::event;
 
-/// What became of a command; made from it before it is obeyed.
+/// The event of a command; built before the command is applied.
 pub(in crate::core) struct CommandEvent {
     event: Event,
     by: String,

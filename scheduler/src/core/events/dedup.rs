@@ -41,7 +41,7 @@ struct Unplaced {
 }
 
 impl EventDedup {
-    /// The journal of a leader that begins with this.
+    /// The memory of a new leader: operations in `state` count as reported.
     pub(in crate::core) fn new(state: &State) -> Self {
         let operations = state.groups.iter().filter_map(|(name, group)| {
             let operation = group.record.operation.as_ref()?;

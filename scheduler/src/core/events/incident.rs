@@ -65,7 +65,7 @@ fn missed<'p>(
         let page = page_of(pod.instance);
         let stored =
             pages.entry((&pod.group, page)).or_insert_with(|| observe::history::stored_page(leading, &pod.group, page));
-        let newest = stored.instances.get(&pod.instance).and_then(|fire| fire.events().last());
+        let newest = stored.instances.get(&pod.instance).and_then(|ring| ring.events().last());
         if let Some(missed) = notices::missed(facts, newest.map(|event| event.at)) {
             effects.extend(of_instance(leading, pod, Some(node), missed));
         }

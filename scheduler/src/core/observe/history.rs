@@ -40,15 +40,15 @@ impl Histories {
     /// The last starts and stops of an instance, oldest first.
     pub(in crate::core) fn of(&self, name: &GroupName, instance: u32) -> Vec<Event> {
         let page = self.groups.get(name).and_then(|pages| pages.get(&page_of(instance)));
-        page.and_then(|page| page.instances.get(&instance)).map(|fire| fire.events().to_vec()).unwrap_or_default()
+        page.and_then(|page| page.instances.get(&instance)).map(|ring| ring.events().to_vec()).unwrap_or_default()
     }
 
     /// A page was read from the store: what is known beyond it stays, and stays unstored.
     pub(in crate::core) fn read(&mut self, name: &GroupName, page: u32, record: &HistoryRecord) {
         let known = self.groups.entry(name.clone()).or_default().entry(page).or_default();
-        for (instance, fire) in &record.instances {
+        for (instance, ring) in &record.instances {
             let mine = known.instances.entry(*instance).or_default();
-            for event in fire.events() {
+            for event in ring.events() {
                 mine.insert(event.clone());
             }
         }
@@ -126,12 +126,12 @@ impl Histories {
 }
 
 impl State {
-    /// Takes sightings of a pod in, if its group is known.
-    fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Transition]) {
+    /// Inserts the starts and stops of a pod, if its group is known.
+    fn note(&mut self, node: &NodeName, pod: &PodId, transitions: &[Transition]) {
         let Some(group) = self.groups.get(&pod.group) else { return };
         let version = group.version_of(pod);
-        for sighting in sightings {
-            self.histories.insert(pod, event(group, version, node, sighting));
+        for transition in transitions {
+            self.histories.insert(pod, event(group, version, node, transition));
         }
     }
 
@@ -150,9 +150,9 @@ impl State {
         let same = |name: &GroupName| created(&before, name).is_some() && created(&before, name) == created(self, name);
         let kept: BTreeSet<GroupName> = before.histories.groups.keys().filter(|name| same(name)).cloned().collect();
         for (name, pages) in before.histories.groups.into_iter().filter(|(name, _)| kept.contains(name)) {
-            for (instance, fire) in pages.into_values().flat_map(|page| page.instances) {
+            for (instance, ring) in pages.into_values().flat_map(|page| page.instances) {
                 let pod = PodId { group: name.clone(), instance, version: 0, drift: 0 };
-                for event in fire.events() {
+                for event in ring.events() {
                     self.histories.insert(&pod, event.clone());
                 }
             }

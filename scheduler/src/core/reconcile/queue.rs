@@ -27,7 +27,7 @@ const INSTANCES_PER_INPUT: usize = 8192;
 const SMALLEST_COST: usize = 16;
 
 impl Leading<'_> {
-    /// Plans dirty groups, a bounded number of them.
+    /// Reconciles marked groups, a bounded number of them.
     pub(in crate::core) fn reconcile_groups(&mut self) {
         if commands::cluster::is_paused(self) {
             return;

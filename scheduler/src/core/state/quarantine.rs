@@ -80,7 +80,7 @@ impl Object {
         }
     }
     /// The object of a timer.
-    fn of_alarm(timer: &Timer) -> Option<Self> {
+    fn of_timer(timer: &Timer) -> Option<Self> {
         match timer {
             Timer::Group(name) | Timer::Coalesced(name) | Timer::Condition(ConditionKey::Instance(name, ..)) => {
                 Some(Self::Group(name.clone()))
@@ -286,7 +286,7 @@ impl Leading<'_> {
 
     /// Handles a timer; a panic quarantines the object of the timer.
     pub(in crate::core) fn fire_guarded(&mut self, timer: Timer) {
-        match Object::of_alarm(&timer) {
+        match Object::of_timer(&timer) {
             Some(object) => drop(self.guarded(&object, |leading| leading.fire(timer))),
             None => self.fire(timer),
         }

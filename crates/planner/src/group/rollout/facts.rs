@@ -240,11 +240,11 @@ impl Planning<'_> {
     pub(super) fn wake_for_placement_timeout(&mut self) {
         let settings = settings::settings(&self.record.spec, SurgeRule::Allowed, self.is_first_deployment());
         let waits = [settings.placement_patience, settings.auto_reschedule.map(|auto| auto.delay)];
-        let failure_detail: BTreeSet<Timestamp> = times_unplaced(self.facts.slots).collect();
+        let known_before: BTreeSet<Timestamp> = times_unplaced(self.facts.slots).collect();
         let mut limits = Vec::new();
         for since in times_unplaced(&self.plan.slots) {
             let at = waits.into_iter().flatten().map(|wait| self.waits_from(since) + wait);
-            limits.extend(at.filter(|at| *at > self.now || !failure_detail.contains(&since)));
+            limits.extend(at.filter(|at| *at > self.now || !known_before.contains(&since)));
         }
         if let Some(at) = limits.into_iter().min() {
             self.wake(at.max(self.now));

@@ -128,10 +128,10 @@ impl Planning<'_> {
     pub(super) fn cancel_prefetch(&mut self, wanted: &[Action]) {
         let wanted: BTreeSet<u32> = wanted.iter().filter_map(|action| replaced(*action)).collect();
         let version = self.record.spec.version;
-        let is_done_waiting = |index: usize, it: Fetching| it.version != version || !wanted.contains(&number(index));
+        let is_obsolete = |index: usize, it: Fetching| it.version != version || !wanted.contains(&number(index));
         for index in 0..self.plan.slots.len() {
             let slot = &mut self.plan.slots[index];
-            if slot.fetching.is_some_and(|fetching| is_done_waiting(index, fetching)) {
+            if slot.fetching.is_some_and(|fetching| is_obsolete(index, fetching)) {
                 slot.fetching = None;
                 self.wake(self.now);
             }

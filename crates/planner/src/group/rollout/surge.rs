@@ -55,8 +55,8 @@ impl Planning<'_> {
             self.wake_for_placement_timeout();
         }
         // The drift counter of a free number is kept while a pod of it may exist on a node.
-        let is_done_waiting = |slot: &Slot| slot.filling == Filling::Nothing && slot.leaves.is_none();
-        while self.facts.strays == 0 && self.plan.slots.last().is_some_and(is_done_waiting) {
+        let is_free = |slot: &Slot| slot.filling == Filling::Nothing && slot.leaves.is_none();
+        while self.facts.strays == 0 && self.plan.slots.last().is_some_and(is_free) {
             self.plan.slots.pop();
         }
         self.plan.statuses.truncate(self.plan.slots.len());
