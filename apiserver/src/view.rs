@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::api;
 use contract::command::{Outcome, Verdict};
 use contract::docker_inspect::ContainerDetail;
-use contract::history::Event;
+use contract::history::ContainerEvent;
 use contract::name::NodeName;
 use contract::node::{NodePage, NodePod};
 use contract::node_view::{NodeStatus, PodOnNode};
@@ -257,8 +257,8 @@ pub fn stream_procs(claims: Vec<PortClaim>) -> Vec<api::StreamProc> {
 }
 
 /// The body of `GET /api/cntstatushistory`.
-pub fn history(events: Vec<Event>) -> Vec<api::StatusMessage> {
-    let row = |event: Event| api::StatusMessage {
+pub fn history(events: Vec<ContainerEvent>) -> Vec<api::StatusMessage> {
+    let row = |event: ContainerEvent| api::StatusMessage {
         status: event.happened.word().to_owned(),
         from: event.from,
         time: event.at.as_millis().div_euclid(1000),

@@ -82,7 +82,7 @@ fn subjects_are_written_in_one_file() {
     let literal = |line: &str| kinds.iter().any(|kind| line.contains(&format!("\"deployd.{kind}")));
     assert_none(
         "a NATS subject belongs in contract/subjects.rs",
-        &places(|s| s.path == "crates/contract/src/subjects.rs", literal),
+        &places(|s| s.path == "crates/contract/src/basics/subjects.rs", literal),
     );
 }
 
@@ -91,13 +91,13 @@ fn keys_are_written_in_one_file() {
     let literal = |line: &str| line.contains("\"/deployd/");
     assert_none(
         "an etcd key belongs in contract/keys.rs",
-        &places(|s| s.path == "crates/contract/src/keys.rs", literal),
+        &places(|s| s.path == "crates/contract/src/stored/keys.rs", literal),
     );
 }
 
 #[test]
 fn container_labels_are_written_in_one_file() {
-    let allowed = |s: &Source| s.path == "crates/contract/src/labels.rs" || s.is_test();
+    let allowed = |s: &Source| s.path == "crates/contract/src/basics/labels.rs" || s.is_test();
     assert_none(
         "a container label belongs in contract/labels.rs",
         &places(allowed, |line| line.contains("\"cc.bdp.lain.")),

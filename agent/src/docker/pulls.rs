@@ -16,16 +16,16 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Pulls in progress and recent failures, by image.
 #[derive(Debug, Default)]
-pub(super) struct Pulls(Mutex<BTreeMap<String, Arc<Image>>>);
+pub(super) struct Pulls(Mutex<BTreeMap<String, Arc<PullState>>>);
 
 #[derive(Debug, Default)]
-struct Image {
+struct PullState {
     /// Held during a pull.
     pulling: tokio::sync::Mutex<()>,
     last: Mutex<Option<(Instant, Result<(), Error>)>>,
 }
 
-impl Image {
+impl PullState {
     /// Result of the last pull, if it ended after `since`.
     fn ended_since(&self, since: Instant) -> Option<Result<(), Error>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ impl Pulls {
         end
     }
 
-    fn image(&self, name: &str) -> Arc<Image> {
+    fn image(&self, name: &str) -> Arc<PullState> {
         let mut images = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Forgets images without a pull in progress and without a recent failure.
         images.retain(|_, image| Arc::strong_count(image) > 1 || image.failure().is_some());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::fence::Term;
-use contract::history::{Event, Happened};
+use contract::history::{ContainerEvent, Happened};
 use contract::ports;
 use contract::query::{
     Answer, ClusterView, DependencyView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query, Reply,
@@ -325,8 +325,8 @@ fn claims(spec: &PodGroupSpec) -> Vec<PortClaim> {
 }
 
 /// Instance 1 of any group named `hello...` started and stopped.
-fn history(name: &str, instance: u32) -> Vec<Event> {
-    let event = |second: i64, happened| Event {
+fn history(name: &str, instance: u32) -> Vec<ContainerEvent> {
+    let event = |second: i64, happened| ContainerEvent {
         at: Timestamp::from_millis(second * 1000 + 630),
         happened,
         container: 0,

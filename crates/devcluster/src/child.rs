@@ -113,12 +113,12 @@ fn command_line(pid: u32) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Role;
+    use crate::state::ProcessKind;
 
     fn child(command: &[&str]) -> Child {
         Child {
             name: "x".to_owned(),
-            role: Role::Notifier,
+            role: ProcessKind::Notifier,
             listen: String::new(),
             pid: None,
             restarts: 0,

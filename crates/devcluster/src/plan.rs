@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fabric::local::Syncing;
 
-use crate::state::{Child, Cluster, Role};
+use crate::state::{Child, Cluster, ProcessKind};
 
 /// Schedulers: one leads, one stands by.
 const SCHEDULERS: u16 = 2;
@@ -119,7 +119,7 @@ pub fn plan(facts: &Facts<'_>) -> Cluster {
     children.extend((1..=facts.settings.nodes).map(|n| agent(facts, n, &nats)));
     children.extend((1..=APISERVERS).map(|n| apiserver(facts, n, &nats)));
     children.push(notifier(facts, &nats));
-    let served = |child: &&Child| child.role == Role::Apiserver;
+    let served = |child: &&Child| child.role == ProcessKind::Apiserver;
     Cluster {
         cluster: facts.cluster.to_owned(),
         api: children.iter().filter(served).map(|child| format!("http://{}", child.listen)).collect(),
@@ -178,7 +178,7 @@ fn listen(facts: &Facts<'_>, what: &str) -> String {
     format!("{HOST}:{}", facts.ports.get(what).copied().unwrap_or(0))
 }
 
-fn child(name: &str, role: Role, listen: String, command: Vec<String>) -> Child {
+fn child(name: &str, role: ProcessKind, listen: String, command: Vec<String>) -> Child {
     Child { name: name.to_owned(), role, listen, pid: None, restarts: 0, last_exit: None, command }
 }
 
@@ -190,12 +190,12 @@ fn etcd_server(facts: &Facts<'_>) -> Child {
     let port = |name: &str| facts.ports.get(name).copied().unwrap_or(0);
     let words = fabric::local::etcd_arguments(&facts.dir.join("etcd"), port("etcd"), port("etcd-peer"));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    child("etcd", Role::Etcd, listen(facts, "etcd"), command(&facts.programs.etcd, &words))
+    child("etcd", ProcessKind::Etcd, listen(facts, "etcd"), command(&facts.programs.etcd, &words))
 }
 
 fn nats_server(facts: &Facts<'_>) -> Child {
     let config = nats_config_file(facts.dir).display().to_string();
-    child("nats", Role::Nats, listen(facts, "nats"), command(&facts.programs.nats, &["--config", &config]))
+    child("nats", ProcessKind::Nats, listen(facts, "nats"), command(&facts.programs.nats, &["--config", &config]))
 }
 
 fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
@@ -211,7 +211,7 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     for (flag, time) in timers {
         words.extend(time.into_iter().flat_map(|time| [flag.to_owned(), format!("{}ms", time.as_millis())]));
     }
-    child(&name, Role::Scheduler, address, words)
+    child(&name, ProcessKind::Scheduler, address, words)
 }
 
 fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
@@ -220,7 +220,7 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let program = facts.programs.ours.join("deployd-apiserver");
     child(
         &name,
-        Role::Apiserver,
+        ProcessKind::Apiserver,
         address.clone(),
         command(&program, &["--name", &name, "--listen", &address, "--nats", nats]),
     )
@@ -263,13 +263,18 @@ fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
         ],
     );
     words.extend(labels(facts.settings, number).into_iter().flat_map(|label| ["--label".to_owned(), label]));
-    child(&name, Role::Agent, address, words)
+    child(&name, ProcessKind::Agent, address, words)
 }
 
 fn notifier(facts: &Facts<'_>, nats: &str) -> Child {
     let address = listen(facts, "notifier");
     let program = facts.programs.ours.join("deployd-notifier");
-    child("notifier", Role::Notifier, address.clone(), command(&program, &["--listen", &address, "--nats", nats]))
+    child(
+        "notifier",
+        ProcessKind::Notifier,
+        address.clone(),
+        command(&program, &["--listen", &address, "--nats", nats]),
+    )
 }
 
 #[cfg(test)]
@@ -310,7 +315,7 @@ mod tests {
         let names: Vec<String> = cluster(&settings(3)).children.into_iter().map(|child| child.name).collect();
         let wanted = "etcd nats scheduler-1 scheduler-2 agent-1 agent-2 agent-3 apiserver-1 apiserver-2 notifier";
         assert_eq!(names.join(" "), wanted);
-        let roles: Vec<Role> = cluster(&settings(1)).children.iter().map(|child| child.role).collect();
+        let roles: Vec<ProcessKind> = cluster(&settings(1)).children.iter().map(|child| child.role).collect();
         assert!(roles.is_sorted());
     }
 
@@ -325,8 +330,9 @@ mod tests {
     #[test]
     fn nodes_have_their_own_names_and_alternate_between_units() {
         let cluster = cluster(&settings(3));
-        let line =
-            |n: usize| cluster.children.iter().filter(|c| c.role == Role::Agent).nth(n).unwrap().command.join(" ");
+        let line = |n: usize| {
+            cluster.children.iter().filter(|c| c.role == ProcessKind::Agent).nth(n).unwrap().command.join(" ")
+        };
         assert!(line(0).contains("--name node-1 --cluster local-1 "));
         assert!(line(0).ends_with("--label group=default --label unit=cell-a"));
         assert!(line(1).ends_with("--label group=default --label unit=cell-b"));
@@ -340,7 +346,7 @@ mod tests {
     fn nodes_have_the_chosen_labels_node_by_node() {
         let labels = ["zone=a,b,b", "unit=x,,x"].map(|text| NodeLabel::parse(text).unwrap()).to_vec();
         let cluster = cluster(&Settings { labels, ..settings(3) });
-        let agents = cluster.children.iter().filter(|c| c.role == Role::Agent).map(|c| c.command.join(" "));
+        let agents = cluster.children.iter().filter(|c| c.role == ProcessKind::Agent).map(|c| c.command.join(" "));
         let labels: Vec<String> = agents.filter_map(|line| Some(line.split_once(" --label ")?.1.to_owned())).collect();
         let expected = [
             "group=default --label zone=a --label unit=x",
@@ -352,7 +358,8 @@ mod tests {
 
     #[test]
     fn timers_are_passed_to_the_schedulers_only_when_set() {
-        let line = |c: &Cluster| c.children.iter().find(|c| c.role == Role::Scheduler).unwrap().command.join(" ");
+        let line =
+            |c: &Cluster| c.children.iter().find(|c| c.role == ProcessKind::Scheduler).unwrap().command.join(" ");
         let lost_after = Some(Duration::from_secs(2));
         assert!(line(&cluster(&Settings { lost_after, ..settings(3) })).ends_with("--lost-after 2000ms"));
         assert!(!line(&cluster(&settings(3))).contains("-after"));

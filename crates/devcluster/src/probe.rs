@@ -7,7 +7,7 @@ use reqwest::Client;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::state::{Child, Role};
+use crate::state::{Child, ProcessKind};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -33,9 +33,9 @@ pub async fn ready(client: &Client, child: &Child) -> Result<(), String> {
         });
     }
     match child.role {
-        Role::Nats => listens(&child.listen).await,
-        Role::Etcd => answers(client, &format!("http://{}/health", child.listen)).await,
-        Role::Scheduler | Role::Apiserver | Role::Agent | Role::Notifier => {
+        ProcessKind::Nats => listens(&child.listen).await,
+        ProcessKind::Etcd => answers(client, &format!("http://{}/health", child.listen)).await,
+        ProcessKind::Scheduler | ProcessKind::Apiserver | ProcessKind::Agent | ProcessKind::Notifier => {
             answers(client, &format!("http://{}/readyz", child.listen)).await
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::state::Role;
+use crate::state::ProcessKind;
 
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(30);
@@ -31,14 +31,22 @@ impl Restarts {
 
 /// The roles in stop order, those of one step together: first the sources of commands, then the scheduler, then the agents, and
 /// last the servers that all of them need.
-pub const STOPPING: [&[Role]; 4] =
-    [&[Role::Apiserver, Role::Notifier], &[Role::Scheduler], &[Role::Agent], &[Role::Nats, Role::Etcd]];
+pub const STOPPING: [&[ProcessKind]; 4] = [
+    &[ProcessKind::Apiserver, ProcessKind::Notifier],
+    &[ProcessKind::Scheduler],
+    &[ProcessKind::Agent],
+    &[ProcessKind::Nats, ProcessKind::Etcd],
+];
 
 /// Time between SIGTERM and SIGKILL; an agent may be in a call to the engine.
-pub fn grace(role: Role) -> Duration {
+pub fn grace(role: ProcessKind) -> Duration {
     match role {
-        Role::Agent => Duration::from_secs(15),
-        Role::Etcd | Role::Nats | Role::Scheduler | Role::Apiserver | Role::Notifier => Duration::from_secs(5),
+        ProcessKind::Agent => Duration::from_secs(15),
+        ProcessKind::Etcd
+        | ProcessKind::Nats
+        | ProcessKind::Scheduler
+        | ProcessKind::Apiserver
+        | ProcessKind::Notifier => Duration::from_secs(5),
     }
 }
 
@@ -63,11 +71,21 @@ mod tests {
 
     #[test]
     fn every_role_stops_exactly_once_and_the_servers_last() {
-        let order: Vec<Role> = STOPPING.concat();
-        let all = [Role::Etcd, Role::Nats, Role::Scheduler, Role::Agent, Role::Apiserver, Role::Notifier];
+        let order: Vec<ProcessKind> = STOPPING.concat();
+        let all = [
+            ProcessKind::Etcd,
+            ProcessKind::Nats,
+            ProcessKind::Scheduler,
+            ProcessKind::Agent,
+            ProcessKind::Apiserver,
+            ProcessKind::Notifier,
+        ];
         assert_eq!(order.len(), all.len());
         assert!(all.iter().all(|role| order.contains(role)));
         let position = |role| order.iter().position(|r| *r == role).unwrap();
-        assert!(position(Role::Agent) < position(Role::Nats) && position(Role::Scheduler) < position(Role::Etcd));
+        assert!(
+            position(ProcessKind::Agent) < position(ProcessKind::Nats)
+                && position(ProcessKind::Scheduler) < position(ProcessKind::Etcd)
+        );
     }
 }

@@ -49,7 +49,7 @@ pub struct Child {
     /// Name, such as `scheduler-1`; its log is `logs/NAME.log`.
     pub name: String,
     /// What it is.
-    pub role: Role,
+    pub role: ProcessKind,
     /// Address it serves on: the API, the admin routes, or the server's own port.
     pub listen: String,
     /// Process id; absent while it is not running.
@@ -65,7 +65,7 @@ pub struct Child {
 /// What a process is; in the order in which they are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum ProcessKind {
     Etcd,
     Nats,
     Scheduler,
@@ -139,7 +139,7 @@ mod tests {
     fn cluster() -> Cluster {
         let child = Child {
             name: "etcd".to_owned(),
-            role: Role::Etcd,
+            role: ProcessKind::Etcd,
             listen: "127.0.0.1:1".to_owned(),
             pid: Some(7),
             restarts: 0,

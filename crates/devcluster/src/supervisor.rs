@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::child;
 use crate::restart::{Restarts, STOPPING, grace};
-use crate::state::{self, Child, Cluster, Role};
+use crate::state::{self, Child, Cluster, ProcessKind};
 
 /// How long the servers get to open their ports before the others are started; those wait for them on their own.
 const SERVERS_UP: Duration = Duration::from_secs(15);
@@ -116,7 +116,7 @@ impl Supervisor {
 
     /// The servers first; the rest once they listen.
     async fn start_all(&mut self) {
-        let is_server = |role: Role| matches!(role, Role::Etcd | Role::Nats);
+        let is_server = |role: ProcessKind| matches!(role, ProcessKind::Etcd | ProcessKind::Nats);
         let (servers, others): (Vec<usize>, Vec<usize>) =
             (0..self.cluster.children.len()).partition(|index| is_server(self.cluster.children[*index].role));
         for index in &servers {
@@ -198,7 +198,7 @@ impl Supervisor {
 
     /// Signals the processes of these roles and waits until they have ended, at most `wait`. They are our own children: the
     /// kernel does not reuse the id of a child before we have waited for it.
-    async fn stop_step(&mut self, roles: &[Role], signal: Signal, wait: Duration) {
+    async fn stop_step(&mut self, roles: &[ProcessKind], signal: Signal, wait: Duration) {
         let concerned = |child: &&Child| roles.contains(&child.role) && child.pid.is_some();
         for child in self.cluster.children.iter().filter(concerned) {
             if signal == Signal::KILL {
@@ -241,8 +241,8 @@ mod tests {
     use super::*;
     use crate::state::Process;
 
-    fn cluster(commands: &[(&str, Role, &str)]) -> Cluster {
-        let child = |(name, role, script): &(&str, Role, &str)| Child {
+    fn cluster(commands: &[(&str, ProcessKind, &str)]) -> Cluster {
+        let child = |(name, role, script): &(&str, ProcessKind, &str)| Child {
             name: (*name).to_owned(),
             role: *role,
             listen: String::new(),
@@ -284,9 +284,9 @@ mod tests {
             |name: &str| format!("trap 'echo {name} >> {}; exit 0' TERM; while :; do sleep 0.05; done", note.display());
         let (agent, scheduler, api) = (script("agent"), script("scheduler"), script("apiserver"));
         let planned = cluster(&[
-            ("scheduler-1", Role::Scheduler, &scheduler),
-            ("agent-1", Role::Agent, &agent),
-            ("apiserver-1", Role::Apiserver, &api),
+            ("scheduler-1", ProcessKind::Scheduler, &scheduler),
+            ("agent-1", ProcessKind::Agent, &agent),
+            ("apiserver-1", ProcessKind::Apiserver, &api),
         ]);
         planned.store(dir.path()).unwrap();
         let journal = Journal::Foreground(child::open_log(dir.path(), "supervisor").unwrap());
@@ -315,7 +315,7 @@ mod tests {
     async fn a_missing_program_is_reported_and_retried() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("logs")).unwrap();
-        let mut planned = cluster(&[("agent-1", Role::Agent, "")]);
+        let mut planned = cluster(&[("agent-1", ProcessKind::Agent, "")]);
         planned.children[0].command = vec!["/no/such/program".to_owned()];
         planned.store(dir.path()).unwrap();
         let journal = Journal::Foreground(child::open_log(dir.path(), "supervisor").unwrap());

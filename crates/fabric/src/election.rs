@@ -52,9 +52,9 @@ impl Default for Settings {
     }
 }
 
-/// Role of this process.
+/// ElectionRole of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Role {
+pub enum ElectionRole {
     /// Another process leads, or none.
     Follower,
     /// This process leads; the guard must accompany every write.
@@ -72,7 +72,7 @@ pub struct Guard {
 /// This process's candidate. Dropping it without shutdown is like a crash: the lease expires by itself.
 #[derive(Debug)]
 pub struct Election {
-    role: watch::Receiver<Role>,
+    role: watch::Receiver<ElectionRole>,
     /// By [`Settings::clock`].
     safe_until: watch::Receiver<Duration>,
     clock: fn() -> Duration,
@@ -84,7 +84,7 @@ pub struct Election {
 impl Election {
     /// Stands for election until shutdown.
     pub fn start(store: Store, prefix: &str, name: &str, settings: Settings, shutdown: Shutdown) -> Self {
-        let (role_sender, role) = watch::channel(Role::Follower);
+        let (role_sender, role) = watch::channel(ElectionRole::Follower);
         let (safe_until_sender, safe_until) = watch::channel(Duration::ZERO);
         let (resign, resigned) = mpsc::channel(1);
         let candidate = Candidate {
@@ -102,14 +102,14 @@ impl Election {
     }
 
     /// The role and its changes. The channel closes when the election has ended and the lease is revoked.
-    pub fn role(&self) -> watch::Receiver<Role> {
+    pub fn role(&self) -> watch::Receiver<ElectionRole> {
         self.role.clone()
     }
 
     /// Whether this process leads and no other process can have started to. Check it immediately before answering a
     /// query: a process that was suspended learns later that it lost the leadership.
     pub fn holds(&self) -> bool {
-        matches!(*self.role.borrow(), Role::Leader(_)) && (self.clock)() < *self.safe_until.borrow()
+        matches!(*self.role.borrow(), ElectionRole::Leader(_)) && (self.clock)() < *self.safe_until.borrow()
     }
 
     /// Gives up leadership immediately, so that another process can lead, and stands again with a new lease:
@@ -132,7 +132,7 @@ struct Candidate {
     prefix: String,
     name: String,
     settings: Settings,
-    role: watch::Sender<Role>,
+    role: watch::Sender<ElectionRole>,
     safe_until: watch::Sender<Duration>,
     resigned: mpsc::Receiver<()>,
     shutdown: Shutdown,
@@ -245,7 +245,7 @@ impl Candidate {
         let end = self.hold(&mut candidacy, renewals).await;
         let led = candidacy.leads_since.map(|since| (self.settings.clock)().saturating_sub(since));
         // Stop leading before the lease is revoked and another process can lead.
-        self.role.send_replace(Role::Follower);
+        self.role.send_replace(ElectionRole::Follower);
         if led.is_some() {
             let reason = match end {
                 End::Resigned => "resigned",
@@ -312,7 +312,7 @@ impl Candidate {
                 tracing::info!(term = candidacy.guard.term, name = self.name, "became leader");
                 candidacy.leads_since = Some((self.settings.clock)());
                 self.safe_until.send_replace(candidacy.safe_until);
-                self.role.send_replace(Role::Leader(candidacy.guard.clone()));
+                self.role.send_replace(ElectionRole::Leader(candidacy.guard.clone()));
             }
         }
     }

@@ -32,7 +32,7 @@ pub use error::{Error, RequestError};
 pub use fill::StreamState;
 pub use notes::Noted;
 pub use past::PastReader;
-pub use reader::{Place, Stored, StreamReader};
+pub use reader::{Stored, StreamPosition, StreamReader};
 pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
 
 /// Limit for handing a message to the connection. It is exceeded when the buffer is full because the server is down.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use contract::name::NodeName;
 use contract::subjects;
-use devcluster::state::Role;
+use devcluster::state::ProcessKind;
 use fabric::nats::{Args, Bus};
 use reqwest::Method;
 use rustix::process::Signal;
@@ -138,7 +138,7 @@ async fn lose(cluster: &Cluster, watch: &mut EventWatch) -> Result<Duration, Err
     let node = seen.first().map(|seen| seen.node.clone()).unwrap_or_default();
     let there = seen.iter().filter(|seen| seen.node == node && seen.running).count();
     let agent = cluster.children().into_iter().find(|child| {
-        child.role == Role::Agent && child.command.windows(2).any(|pair| pair[0] == "--name" && pair[1] == node)
+        child.role == ProcessKind::Agent && child.command.windows(2).any(|pair| pair[0] == "--name" && pair[1] == node)
     });
     let agent = agent.and_then(|agent| cluster.running(&agent.name)).ok_or(crate::cluster::Error::State)?;
     let lost = Instant::now();

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use devcluster::state::Role;
+use devcluster::state::ProcessKind;
 use rustix::process::Signal;
 
 use crate::chaos::random::Random;
@@ -101,7 +101,7 @@ async fn depose(cluster: &Cluster, fault: &Fault, how: Signal) -> Result<Injecte
 }
 
 async fn standby_is_ready(cluster: &Cluster, leader: &str) -> bool {
-    let schedulers = cluster.children().into_iter().filter(|child| child.role == Role::Scheduler);
+    let schedulers = cluster.children().into_iter().filter(|child| child.role == ProcessKind::Scheduler);
     let mut ready = 0;
     for child in schedulers.filter(|child| child.name != leader && child.pid.is_some()) {
         ready += usize::from(cluster.api.page(&child.listen, "/readyz").await.is_some());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use devcluster::state::Role;
+use devcluster::state::ProcessKind;
 use fabric::shutdown::Shutdown;
 
 use crate::chaos::checks::{self, BrokenPromise, Promise};
@@ -182,14 +182,14 @@ async fn stale(cluster: &Cluster) -> Stale {
     for child in cluster.children() {
         let page = cluster.api.page(&child.listen, "/metrics").await.unwrap_or_default();
         match child.role {
-            Role::Agent => {
+            ProcessKind::Agent => {
                 stale.orders_refused += counter(&page, "deployd_agent_orders_total{verdict=\"stale\"}");
                 stale.conflicts += counter(&page, "deployd_agent_orders_total{verdict=\"conflict\"}");
             }
-            Role::Scheduler => {
+            ProcessKind::Scheduler => {
                 stale.writes_refused += counter(&page, "deployd_scheduler_commits_total{result=\"Fenced\"}");
             }
-            Role::Etcd | Role::Nats | Role::Apiserver | Role::Notifier => {}
+            ProcessKind::Etcd | ProcessKind::Nats | ProcessKind::Apiserver | ProcessKind::Notifier => {}
         }
     }
     stale

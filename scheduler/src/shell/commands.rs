@@ -16,7 +16,7 @@ use contract::store::Stores;
 use contract::{streams, subjects, wire};
 use fabric::backoff;
 use fabric::clock::Clock;
-use fabric::nats::{Error, Place, Stored, StreamReader};
+use fabric::nats::{Error, Stored, StreamPosition, StreamReader};
 use tokio::sync::mpsc;
 
 use super::publish::Publisher;
@@ -74,7 +74,7 @@ impl Reader {
         let place = resume(cursor, identity.as_str());
         let begin = stream_claim::claim(bus, &self.stores, place.sequence).await?;
         let stored_at = place.stored_at.filter(|_| begin <= place.sequence);
-        let after = Place { sequence: place.sequence.max(begin), stored_at };
+        let after = StreamPosition { sequence: place.sequence.max(begin), stored_at };
         let opened = match bus.read_stream(streams::COMMANDS.name, after).await {
             Err(error @ (Error::StreamBehind { .. } | Error::StreamRewound { .. })) => {
                 if reported.as_ref() != Some(cursor) {

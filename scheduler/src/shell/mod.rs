@@ -30,7 +30,7 @@ use contract::query::QuarantinedKind;
 use contract::report::ReportMessage;
 use fabric::admin::Readiness;
 use fabric::clock::Clock;
-use fabric::election::{Election, Guard, Role};
+use fabric::election::{Election, ElectionRole, Guard};
 use fabric::etcd::{Change, Size, Store};
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
@@ -58,7 +58,7 @@ pub(crate) struct Shell<'a> {
     core: Core,
     context: Context,
     election: &'a Election,
-    role: watch::Receiver<Role>,
+    role: watch::Receiver<ElectionRole>,
     role_tasks: RoleTasks,
     mirror: mpsc::Receiver<Change>,
     mirrored: watch::Sender<bool>,
@@ -94,13 +94,13 @@ enum RoleTasks {
 }
 
 /// What the loop woke up for.
-enum Event {
+enum Wake {
     Input(Box<Input>),
-    Role(Role),
+    Role(ElectionRole),
     Loaded(leadership::Loaded),
 }
 
-impl Event {
+impl Wake {
     fn input(input: Input) -> Self {
         Self::Input(Box::new(input))
     }
@@ -176,54 +176,54 @@ impl<'a> Shell<'a> {
                 event = self.next() => event,
             };
             match event {
-                Event::Input(input) => self.process(*input),
-                Event::Role(role) => self.change_role(role),
+                Wake::Input(input) => self.process(*input),
+                Wake::Role(role) => self.change_role(role),
                 // Another scheduler may have credentials that etcd accepts.
-                Event::Loaded(Err(schema::Error::Store(error))) => {
+                Wake::Loaded(Err(schema::Error::Store(error))) => {
                     self.perform(Effect::StepDown { reason: format!("cannot read the stored state: {error}") });
                 }
-                Event::Loaded(stored) => self.lead(stored?),
+                Wake::Loaded(stored) => self.lead(stored?),
             }
         }
     }
 
-    async fn next(&mut self) -> Event {
+    async fn next(&mut self) -> Wake {
         if let Some(input) = self.failed_effects.pop_front() {
-            return Event::input(input);
+            return Wake::input(input);
         }
         let wake = self.core.wake_at().map(|time| self.context.clock.until(time));
         loop {
             tokio::select! {
-                Ok(()) = self.role.changed() => return Event::Role(self.role.borrow_and_update().clone()),
+                Ok(()) = self.role.changed() => return Wake::Role(self.role.borrow_and_update().clone()),
                 event = self.role_tasks.next() => return event,
                 Some(change) = self.mirror.recv() => {
                     if let Some(mirror) = mirrored(change) {
                         self.mirrored.send_if_modified(|seen| !std::mem::replace(seen, true));
-                        return Event::input(Input::Mirror(mirror));
+                        return Wake::input(Input::Mirror(mirror));
                     }
                 }
-                Some(report) = self.reports.recv() => return Event::input(Input::Report(report)),
+                Some(report) = self.reports.recv() => return Wake::input(Input::Report(report)),
                 Some(request) = self.queries.recv() => match backups::page_request(request) {
                     Ok(page) => self.count_dropped(self.backups.try_send(page)),
                     Err(request) if plans::is_plan(&request) => match self.plans.admit(request) {
                         Admission::Queued => {}
                         Admission::Busy(inbox, reply) => self.count_dropped(self.answers.answer(inbox, reply)),
                     },
-                    Err(QueryRequest { query, reply, .. }) => return Event::input(Input::Query { query, reply }),
+                    Err(QueryRequest { query, reply, .. }) => return Wake::input(Input::Query { query, reply }),
                 },
-                QueryRequest { query, reply, .. } = self.plans.next() => return Event::input(Input::Query { query, reply }),
+                QueryRequest { query, reply, .. } = self.plans.next() => return Wake::input(Input::Query { query, reply }),
                 Ok(()) = self.bus.changed() => {
-                    return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
+                    return Wake::input(Input::Bus { connected: *self.bus.borrow_and_update() });
                 }
                 Ok(()) = self.size.changed() => {
                     if let Some(Size { in_use, allocated }) = *self.size.borrow_and_update() {
-                        return Event::input(Input::StoreSize { in_use, allocated });
+                        return Wake::input(Input::StoreSize { in_use, allocated });
                     }
                 }
                 Ok(()) = self.progress.changed() => {
-                    return Event::input(Input::StoredProgress(self.progress.borrow_and_update().clone()));
+                    return Wake::input(Input::StoredProgress(self.progress.borrow_and_update().clone()));
                 }
-                () = sleep(wake) => return Event::input(Input::Tick),
+                () = sleep(wake) => return Wake::input(Input::Tick),
             }
         }
     }
@@ -286,12 +286,12 @@ impl<'a> Shell<'a> {
         }
     }
 
-    fn change_role(&mut self, role: Role) {
+    fn change_role(&mut self, role: ElectionRole) {
         // Between two terms this process did not lead, even when the watch skipped the role in between.
         self.stop_leading();
         match role {
-            Role::Follower => {}
-            Role::Leader(guard) => {
+            ElectionRole::Follower => {}
+            ElectionRole::Leader(guard) => {
                 let (sender, loaded) = mpsc::channel(1);
                 let load = leadership::load(self.context.clone(), guard.clone(), sender);
                 let queries = answer_as_standby(&self.context.bus, &self.query_sender);
@@ -367,14 +367,14 @@ impl<'a> Shell<'a> {
 }
 
 impl RoleTasks {
-    async fn next(&mut self) -> Event {
+    async fn next(&mut self) -> Wake {
         match self {
             Self::Standby { .. } => std::future::pending().await,
             Self::TakingOver { loaded, .. } => match loaded.recv().await {
-                Some(stored) => Event::Loaded(stored),
+                Some(stored) => Wake::Loaded(stored),
                 None => std::future::pending().await,
             },
-            Self::Leading(leadership) => Event::input(leadership.next().await),
+            Self::Leading(leadership) => Wake::input(leadership.next().await),
         }
     }
 

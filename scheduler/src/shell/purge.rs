@@ -9,7 +9,7 @@ use contract::record::Cursor;
 use contract::time::Timestamp;
 use contract::{keys, streams};
 use fabric::etcd::Store;
-use fabric::nats::{Bus, Place, StreamState};
+use fabric::nats::{Bus, StreamPosition, StreamState};
 use tokio::sync::mpsc;
 
 use super::Context;
@@ -58,7 +58,7 @@ async fn purge(bus: &Bus, store: &Store, state: &StreamState, now: Timestamp) ->
     if !is_due(state, &cursor, now) {
         return Ok(());
     }
-    let place = Place { sequence: cursor.sequence, stored_at: cursor.stored_at };
+    let place = StreamPosition { sequence: cursor.sequence, stored_at: cursor.stored_at };
     // A stream that lost messages reuses their numbers for new commands, which the leader has not read yet.
     if bus.holds(streams::COMMANDS.name, place).await.map_err(|error| error.to_string())? != Some(true) {
         return Ok(());

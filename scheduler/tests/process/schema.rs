@@ -5,7 +5,7 @@ use contract::layout::{self, Stored};
 use contract::name::GroupName;
 use contract::record::{GroupRecord, PlacementRecord, SCHEMA_VERSION, SchemaRecord, Slot};
 use contract::spec::{PodGroupSpec, PodSpec};
-use fabric::election::{Election, Guard, Role, Settings};
+use fabric::election::{Election, ElectionRole, Guard, Settings};
 use fabric::etcd::Op;
 use fabric::shutdown::Shutdown;
 use rustix::process::Signal;
@@ -73,8 +73,8 @@ async fn assert_migrated(cluster: &Cluster) {
 async fn elected(cluster: &Cluster) -> (Election, Guard) {
     let election = Election::start(cluster.store.clone(), keys::LEADER, "me", Settings::default(), Shutdown::new());
     let mut role = election.role();
-    let led = tokio::time::timeout(LIMIT, role.wait_for(|role| matches!(role, Role::Leader(_)))).await;
-    let Role::Leader(guard) = led.expect("elected in time").unwrap().clone() else { panic!("not a leader") };
+    let led = tokio::time::timeout(LIMIT, role.wait_for(|role| matches!(role, ElectionRole::Leader(_)))).await;
+    let ElectionRole::Leader(guard) = led.expect("elected in time").unwrap().clone() else { panic!("not a leader") };
     (election, guard)
 }
 

@@ -18,7 +18,7 @@ fn name() -> GroupName {
 
 /// One of each kind of stored value, for the golden files.
 pub(crate) fn stored() -> Vec<(&'static str, Value)> {
-    let json = |(_, value): layout::Entry| serde_json::from_slice(&value).expect("JSON");
+    let json = |(_, value): layout::KeyValue| serde_json::from_slice(&value).expect("JSON");
     let slots = [samples::placement_record().slots, rollout_samples::placement_record().slots].concat();
     let revision = rollout_samples::revisions_record().revisions.remove(0);
     let record = samples::busy_group_record();

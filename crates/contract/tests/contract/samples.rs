@@ -8,7 +8,7 @@ use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Remova
 use contract::docker_inspect::ContainerDetail;
 use contract::exit::ExitFacts;
 use contract::fence::{Fence, Term};
-use contract::history::{Condition, Event, Happened, HistoryRecord, Ring};
+use contract::history::{Condition, ContainerEvent, Happened, HistoryRecord, Ring};
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
 use contract::order::{Assignment, Order, OrderReply};
 use contract::pod_id::PodId;
@@ -539,8 +539,8 @@ pub(crate) fn api_cluster() -> api::ClusterStatus {
 fn stream_port() -> StreamPort {
     StreamPort { srcport: 9001, dstport: 8080, proto: "tcp".to_owned() }
 }
-fn event(happened: Happened, second: i64) -> Event {
-    Event { at: at(second), happened, container: 0, from: "registry/hello:1 node:node1".to_owned() }
+fn event(happened: Happened, second: i64) -> ContainerEvent {
+    ContainerEvent { at: at(second), happened, container: 0, from: "registry/hello:1 node:node1".to_owned() }
 }
 
 pub(crate) fn blocked_group_record() -> GroupRecord {

@@ -160,6 +160,6 @@ async fn accept(bus: Bus) -> Result<Bus, Error> {
     // The event that sets `connected` runs on its own task; the caller must find the bus connected.
     bus.wait_connected(Instant::now() + API_LIMIT).await?;
     tracing::debug!(%version, "NATS server accepted");
-    durability::check(&bus.client).await;
+    bus.syncs_always().await;
     Ok(bus)
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 pub(crate) const SERVER_SETTINGS: &str = "$SYS.REQ.SERVER.PING.VARZ";
 
 #[derive(Deserialize)]
-struct Answer {
+struct ServerAnswer {
     data: Settings,
 }
 #[derive(Deserialize)]
@@ -55,8 +55,8 @@ pub(super) async fn check(client: &async_nats::Client) -> Durability {
 }
 
 fn read(payload: &[u8]) -> Durability {
-    match serde_json::from_slice::<Answer>(payload) {
-        Ok(Answer { data: Settings { jetstream: Some(JetStream { config: Some(config) }) } }) => {
+    match serde_json::from_slice::<ServerAnswer>(payload) {
+        Ok(ServerAnswer { data: Settings { jetstream: Some(JetStream { config: Some(config) }) } }) => {
             match config.sync_always {
                 true => Durability::Always,
                 false => Durability::Periodically,

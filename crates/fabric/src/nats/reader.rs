@@ -27,7 +27,7 @@ const IDLE_HEARTBEAT: Duration = Duration::from_secs(2);
 
 impl Bus {
     /// Reads a stream in order, starting after `after`.
-    pub async fn read_stream(&self, stream: &str, after: impl Into<Place>) -> Result<StreamReader, Error> {
+    pub async fn read_stream(&self, stream: &str, after: impl Into<StreamPosition>) -> Result<StreamReader, Error> {
         let after = after.into();
         let mut reader = StreamReader {
             bus: self.clone(),
@@ -44,7 +44,7 @@ impl Bus {
 
 /// Position in a stream: the last message that was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct StreamPosition {
     /// Sequence number; 0 before the first message.
     pub sequence: u64,
     /// When the server stored it, in nanoseconds since 1970. The reader uses it to check that the stream still has the
@@ -52,7 +52,7 @@ pub struct Place {
     pub stored_at: Option<i64>,
 }
 
-impl From<u64> for Place {
+impl From<u64> for StreamPosition {
     fn from(sequence: u64) -> Self {
         Self { sequence, stored_at: None }
     }
@@ -64,7 +64,7 @@ pub struct StreamReader {
     bus: Bus,
     stream: String,
     identity: Option<StreamIdentity>,
-    last: Place,
+    last: StreamPosition,
     connections: watch::Receiver<u64>,
     attached: Option<Attached>,
 }
@@ -102,8 +102,8 @@ impl Stored {
         Ok(Self { sequence, subject, payload, stored_at, headers })
     }
 
-    pub fn place(&self) -> Place {
-        Place { sequence: self.sequence, stored_at: Some(self.stored_at) }
+    pub fn place(&self) -> StreamPosition {
+        StreamPosition { sequence: self.sequence, stored_at: Some(self.stored_at) }
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -214,7 +214,7 @@ impl StreamReader {
 impl Bus {
     /// Whether the stream still holds the message that was read at `place`. None when that is unknown: the message was
     /// purged or expired, or the place has no time.
-    pub async fn holds(&self, stream: &str, place: Place) -> Result<Option<bool>, Error> {
+    pub async fn holds(&self, stream: &str, place: StreamPosition) -> Result<Option<bool>, Error> {
         let Some(stored_at) = place.stored_at.filter(|_| place.sequence > 0) else { return Ok(None) };
         let found = self.message(stream, place.sequence).await?;
         Ok(found.map(|found| nanoseconds(found.time) == stored_at))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fabric::election::{Election, Guard, Role, Settings};
+use fabric::election::{Election, ElectionRole, Guard, Settings};
 use fabric::etcd::{CommitResult, Op};
 use fabric::shutdown::Shutdown;
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ async fn candidate(etcd: &Etcd, name: &str, shutdown: &Shutdown) -> Election {
 
 fn guard(election: &Election) -> Option<Guard> {
     match &*election.role().borrow() {
-        Role::Leader(guard) => Some(guard.clone()),
-        Role::Follower => None,
+        ElectionRole::Leader(guard) => Some(guard.clone()),
+        ElectionRole::Follower => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fabric::nats::{Bus, Error, Place, StreamReader, StreamSpec};
+use fabric::nats::{Bus, Error, StreamPosition, StreamReader, StreamSpec};
 
 use crate::servers::Nats;
 
@@ -153,7 +153,7 @@ async fn a_position_whose_number_was_reused_is_an_error() {
     assert_eq!((place.sequence, bus.holds("JOURNAL", place).await.unwrap()), (2, Some(true)));
     let mut same = bus.read_stream("JOURNAL", place).await.unwrap();
     assert_eq!(next(&mut same).await, 3);
-    let replaced = Place { stored_at: place.stored_at.map(|time| time - 1), ..place };
+    let replaced = StreamPosition { stored_at: place.stored_at.map(|time| time - 1), ..place };
     let rewound = bus.read_stream("JOURNAL", replaced).await;
     assert!(matches!(rewound, Err(Error::StreamRewound { sequence: 2, .. })), "{rewound:?}");
     bus.purge_up_to("JOURNAL", 2).await.unwrap();

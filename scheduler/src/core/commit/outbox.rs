@@ -102,7 +102,7 @@ impl Bundle {
     }
 
     /// The writes that change what `image` and the `earlier` writes of the same transaction leave stored.
-    fn changes_to(&self, image: &Image, earlier: &BTreeMap<String, Write>) -> Vec<Write> {
+    fn changes_to(&self, image: &StoredDigests, earlier: &BTreeMap<String, Write>) -> Vec<Write> {
         let mut wanted: BTreeMap<&str, Write> = self.writes.iter().map(|write| (key(write), write.clone())).collect();
         for prefix in &self.complete {
             let stored = image.under(prefix);
@@ -121,9 +121,9 @@ impl Bundle {
 
 /// What the store holds, by digest: a write that changes nothing is left out. Outcomes are not in it; each is written once.
 #[derive(Debug, Default)]
-struct Image(BTreeMap<String, Digest>);
+struct StoredDigests(BTreeMap<String, Digest>);
 
-impl Image {
+impl StoredDigests {
     fn of(stored: &Stored) -> Self {
         let state = stored.iter().filter(|(key, _)| !key.starts_with(keys::OUTCOMES));
         Self(state.map(|(key, value)| (key.clone(), Digest::of_bytes(value))).collect())
@@ -150,7 +150,7 @@ impl Image {
 /// Decisions on their way into the store.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Outbox {
-    image: Image,
+    image: StoredDigests,
     waiting: VecDeque<Bundle>,
     in_flight: Option<InFlight>,
     large: Large,
@@ -189,7 +189,7 @@ impl Large {
 }
 
 /// A write of an entry.
-pub(in crate::core) fn put_entry((key, value): layout::Entry) -> Write {
+pub(in crate::core) fn put_entry((key, value): layout::KeyValue) -> Write {
     Write::Put { key, value, expires: false }
 }
 
@@ -229,7 +229,7 @@ impl Outbox {
     pub(in crate::core) fn over(stored: &Stored, unfinished: Vec<Vec<Write>>, term: Term, progress: Progress) -> Self {
         let large = Large { transactions: unfinished.into(), bundle: None };
         // A process may lead twice in one term: its commits count on.
-        Self { image: Image::of(stored), large, last_id: progress.of(term), progress, ..Self::default() }
+        Self { image: StoredDigests::of(stored), large, last_id: progress.of(term), progress, ..Self::default() }
     }
     /// The commits the store holds.
     pub(in crate::core) fn progress(&self) -> &Progress {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use contract::history::{Condition, Event, HistoryRecord, page_of};
+use contract::history::{Condition, ContainerEvent, HistoryRecord, page_of};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
@@ -38,7 +38,7 @@ pub(in crate::core) struct Histories {
 
 impl Histories {
     /// The last starts and stops of an instance, oldest first.
-    pub(in crate::core) fn of(&self, name: &GroupName, instance: u32) -> Vec<Event> {
+    pub(in crate::core) fn of(&self, name: &GroupName, instance: u32) -> Vec<ContainerEvent> {
         let page = self.groups.get(name).and_then(|pages| pages.get(&page_of(instance)));
         page.and_then(|page| page.instances.get(&instance)).map(|ring| ring.events().to_vec()).unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl Histories {
         pages
     }
 
-    fn insert(&mut self, pod: &PodId, event: Event) {
+    fn insert(&mut self, pod: &PodId, event: ContainerEvent) {
         let page = page_of(pod.instance);
         let known = self.groups.entry(pod.group.clone()).or_default().entry(page).or_default();
         if known.instances.entry(pod.instance).or_default().insert(event) {
@@ -160,11 +160,11 @@ impl State {
     }
 }
 
-fn event(group: &Group, version: u32, node: &NodeName, sighting: &Transition) -> Event {
+fn event(group: &Group, version: u32, node: &NodeName, sighting: &Transition) -> ContainerEvent {
     let index = usize::try_from(sighting.container).unwrap_or(usize::MAX);
     let container = group.pod(version).and_then(|pod| pod.containers.get(index));
     let image = container.map_or("", |container| container.image.as_str());
-    Event {
+    ContainerEvent {
         at: sighting.at,
         happened: sighting.happened,
         container: sighting.container,

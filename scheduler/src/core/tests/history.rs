@@ -12,8 +12,9 @@ fn history(rig: &mut Rig, name: &str, instance: u32) -> Vec<(String, i64)> {
     match rig.query(Query::History { name: group(name), instance }) {
         Answer::History(events) => {
             assert!(events.iter().all(|event| event.from == "demo node:a"), "{events:?}");
-            let shown =
-                |event: &contract::history::Event| (event.happened.word().to_owned(), event.at.as_millis() / 1000);
+            let shown = |event: &contract::history::ContainerEvent| {
+                (event.happened.word().to_owned(), event.at.as_millis() / 1000)
+            };
             events.iter().map(shown).collect()
         }
         other => panic!("not a history: {other:?}"),

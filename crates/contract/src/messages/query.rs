@@ -8,7 +8,7 @@ use crate::backup::Page;
 use crate::command::{Operation, Outcome, Refusal};
 use crate::docker_inspect::ContainerDetail;
 use crate::fence::Term;
-use crate::history::Event;
+use crate::history::ContainerEvent;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::node::{Cordon, NodePage};
 use crate::pod_id::PodId;
@@ -154,7 +154,7 @@ pub enum Answer {
     /// The plan, or why the leader would refuse the spec.
     Plan(Result<Box<PlanView>, Refusal>),
     /// Oldest first; empty when nothing is known.
-    History(Vec<Event>),
+    History(Vec<ContainerEvent>),
     /// The page, or why it cannot be read.
     Backup(Result<Box<Page>, String>),
 }

@@ -69,7 +69,7 @@ const FIELDS: [(&str, &[&str]); 9] = [
 /// request would clamp.
 pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
-    unknown(document, &Place { shown: String::new(), known: String::new() }, &mut flaws);
+    unknown(document, &FieldPath { shown: String::new(), known: String::new() }, &mut flaws);
     if member(document, "NumInstances").is_none_or(Value::is_null) {
         let problem = "is required: a group without it would be scaled to 0 instances";
         flaws.push(Flaw { field: "NumInstances".to_owned(), problem: problem.to_owned() });
@@ -81,7 +81,7 @@ pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Fl
 /// The same for the JSON of a pod without a group. Paths start with `Pod`, as in a group.
 pub fn pod_flaws(document: &Map<String, Value>, pod: &PodSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
-    unknown(document, &Place { shown: "Pod".to_owned(), known: "Pod".to_owned() }, &mut flaws);
+    unknown(document, &FieldPath { shown: "Pod".to_owned(), known: "Pod".to_owned() }, &mut flaws);
     flaws.extend(pod.clamps().iter().map(crate::ranges::Clamp::flaw));
     flaws
 }
@@ -96,12 +96,12 @@ fn member<'a>(document: &'a Map<String, Value>, field: &str) -> Option<&'a Value
 }
 
 /// A path in a document: `Pod.Containers[3]` as shown, `Pod.Containers[]` in the tables.
-struct Place {
+struct FieldPath {
     shown: String,
     known: String,
 }
 
-impl Place {
+impl FieldPath {
     fn below(&self, shown: &str, known: &str) -> Self {
         let join = |path: &str, name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         Self { shown: join(&self.shown, shown), known: join(&self.known, known) }
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-fn unknown(document: &Map<String, Value>, place: &Place, flaws: &mut Vec<Flaw>) {
+fn unknown(document: &Map<String, Value>, place: &FieldPath, flaws: &mut Vec<Flaw>) {
     let Some(fields) = place.fields() else { return };
     for (name, value) in document {
         // Field names match in any case.

@@ -40,7 +40,7 @@ pub const LONGEST_REASON: usize = 512;
 /// Stored keys and values.
 pub type Stored = BTreeMap<String, Vec<u8>>;
 /// A key and its value.
-pub type Entry = (String, Vec<u8>);
+pub type KeyValue = (String, Vec<u8>);
 
 /// A stored value that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Owner<'_> {
     }
 
     /// The key and the stored content of a spec.
-    pub fn put(self, spec: &PodSpec) -> Entry {
+    pub fn put(self, spec: &PodSpec) -> KeyValue {
         (self.key(&SpecRef::to(spec).digest), text_of(spec))
     }
 
@@ -128,7 +128,7 @@ impl Owner<'_> {
 }
 
 /// Entries for the specs that only `after` contains, and the keys of the specs that only `before` contains.
-pub fn spec_changes(owner: Owner<'_>, before: &[&PodSpec], after: &[&PodSpec]) -> (Vec<Entry>, Vec<String>) {
+pub fn spec_changes(owner: Owner<'_>, before: &[&PodSpec], after: &[&PodSpec]) -> (Vec<KeyValue>, Vec<String>) {
     let lacks = |specs: &[&PodSpec], spec: &PodSpec| !specs.iter().any(|other| same_content(other, spec));
     let puts = after.iter().filter(|spec| lacks(before, spec)).map(|spec| owner.put(spec)).collect();
     let deletes = before.iter().filter(|spec| lacks(after, spec)).map(|spec| owner.key(&SpecRef::to(spec).digest));
@@ -142,7 +142,7 @@ fn same_content(one: &PodSpec, other: &PodSpec) -> bool {
 }
 
 /// Encodes the record of a group, with references to its specs.
-pub fn put_group(name: &GroupName, record: &GroupRecord) -> Entry {
+pub fn put_group(name: &GroupName, record: &GroupRecord) -> KeyValue {
     let former = record.former.iter().map(|(version, pod)| (*version, SpecRef::to(pod))).collect();
     let pod = SpecRef::to(&record.spec.pod);
     let record = GroupRecord { last_error: short(&record.last_error).into_owned(), ..record.clone() };
@@ -176,7 +176,7 @@ fn with_pods<P, Q>(record: GroupRecord<P>, pod: Q, former: BTreeMap<u32, Q>) -> 
 }
 
 /// Encodes one revision of a group, with a reference to its spec.
-pub fn put_revision(name: &GroupName, revision: &RevisionRecord) -> Entry {
+pub fn put_revision(name: &GroupName, revision: &RevisionRecord) -> KeyValue {
     let record = with_pod(revision.clone(), SpecRef::to(&revision.pod));
     (keys::revision(name, revision.number), text(&record))
 }
@@ -205,7 +205,7 @@ fn with_pod<P, Q>(record: RevisionRecord<P>, pod: Q) -> RevisionRecord<Q> {
 }
 
 /// Encodes the record of a dependency pod, with references to its specs.
-pub fn put_dependency(name: &GroupName, record: &DependencyRecord) -> Entry {
+pub fn put_dependency(name: &GroupName, record: &DependencyRecord) -> KeyValue {
     let DependencyRecord { spec, former, delete_when_unused, removing_since } = record;
     let former = former.iter().map(|(version, pod)| (*version, SpecRef::to(pod))).collect();
     let record = DependencyRecord {
@@ -227,7 +227,7 @@ pub fn read_dependency(name: &GroupName, stored: &Stored) -> Result<Option<Depen
 }
 
 /// Encodes the places of a dependency pod as pages.
-pub fn put_pairs(name: &GroupName, pairs: &[Pair]) -> Vec<Entry> {
+pub fn put_pairs(name: &GroupName, pairs: &[Pair]) -> Vec<KeyValue> {
     let pages = pairs.chunks(PAIRS_A_PAGE).enumerate();
     pages.map(|(page, pairs)| (keys::pairs(name, page), text(&PairsRecord { pairs: pairs.to_vec() }))).collect()
 }
@@ -445,7 +445,7 @@ impl InstancesPage {
 }
 
 /// Encodes a group's instances as pages.
-pub fn put_slots(name: &GroupName, slots: &[Slot]) -> Vec<Entry> {
+pub fn put_slots(name: &GroupName, slots: &[Slot]) -> Vec<KeyValue> {
     let pages = slots.chunks(INSTANCES_A_PAGE).enumerate();
     pages.map(|(page, slots)| (keys::placement(name, page), text(&InstancesPage::of(slots)))).collect()
 }
@@ -467,7 +467,7 @@ pub fn read_slots(name: &GroupName, stored: &Stored) -> Result<Vec<Slot>, Flaw> 
 /// Converts a key of schema 1 into the entries that replace it. None when the key stays as it is, because schema 2 has
 /// the same form, it was converted before, or it cannot be decoded. The entries come in the order to write them: a spec
 /// before its references.
-pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
+pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<KeyValue>> {
     match keys::parse(key) {
         Key::Group(name) => {
             if serde_json::from_slice::<GroupRecord<SpecRef>>(value).is_ok() {
@@ -480,7 +480,7 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
                 record.spec.failure_action.get_or_insert(FailureAction::Hold);
             }
             let pods = record.former.values().chain([&record.spec.pod]);
-            let mut entries: Vec<Entry> = pods.map(|pod| Owner::Group(&name).put(pod)).collect();
+            let mut entries: Vec<KeyValue> = pods.map(|pod| Owner::Group(&name).put(pod)).collect();
             entries.push(put_group(&name, &record));
             Some(entries)
         }
@@ -490,7 +490,7 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
         Key::FormerRevisions(name) => {
             let record: RevisionsRecord = serde_json::from_slice(value).ok()?;
             let pods = record.revisions.iter().map(|revision| Owner::Group(&name).put(&revision.pod));
-            let mut entries: Vec<Entry> = pods.collect();
+            let mut entries: Vec<KeyValue> = pods.collect();
             entries.extend(record.revisions.iter().map(|revision| put_revision(&name, revision)));
             Some(entries)
         }
@@ -500,7 +500,7 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
             }
             let record: DependencyRecord = serde_json::from_slice(value).ok()?;
             let pods = record.former.values().chain([&record.spec]);
-            let mut entries: Vec<Entry> = pods.map(|pod| Owner::Dependency(&name).put(pod)).collect();
+            let mut entries: Vec<KeyValue> = pods.map(|pod| Owner::Dependency(&name).put(pod)).collect();
             entries.push(put_dependency(&name, &record));
             Some(entries)
         }

@@ -26,12 +26,12 @@ pub struct StreamPort {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Annotation {
-    ports: Vec<Entry>,
+    ports: Vec<DeclaredPort>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct DeclaredPort {
     srcport: i64,
     dstport: i64,
     proto: String,
@@ -74,7 +74,7 @@ pub fn flaws(annotation: &str) -> Vec<(String, String)> {
     flaws
 }
 
-fn port(entry: &Entry) -> Option<StreamPort> {
+fn port(entry: &DeclaredPort) -> Option<StreamPort> {
     let number = |number: i64| u16::try_from(number).ok().filter(|number| *number > 0);
     Some(StreamPort {
         srcport: number(entry.srcport)?,

@@ -21,17 +21,17 @@ pub enum Amount {
 /// A string that is not a percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a percentage: digits and one % are")]
-pub struct Malformed(String);
+pub struct MalformedPercentage(String);
 
 impl Amount {
     /// Parses the string form, which only percentages have.
-    pub fn parse(text: &str) -> Result<Self, Malformed> {
+    pub fn parse(text: &str) -> Result<Self, MalformedPercentage> {
         match text.strip_suffix('%') {
             Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
                 // The digits can only fail to parse by being too large; saturate.
                 Ok(Self::Percent(digits.parse().unwrap_or(i64::MAX)))
             }
-            Some(_) | None => Err(Malformed(text.to_owned())),
+            Some(_) | None => Err(MalformedPercentage(text.to_owned())),
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn only_digits_and_one_percent_sign_are_a_percentage() {
         for text in ["10", "oops", "", "%", "10%%", "-5%", "+5%", " 5%", "5 %", "1.5%", "5%x"] {
-            assert_eq!(Amount::parse(text), Err(Malformed(text.to_owned())), "{text:?}");
+            assert_eq!(Amount::parse(text), Err(MalformedPercentage(text.to_owned())), "{text:?}");
         }
         assert_eq!(Amount::parse("0%"), Ok(Amount::Percent(0)));
         assert_eq!(Amount::parse("007%"), Ok(Amount::Percent(7)));

@@ -45,7 +45,7 @@ pub struct SpecKey {
 /// A text that is not a pod id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not of the form <group>.v<version>-i<instance>-d<drift>")]
-pub struct Malformed(String);
+pub struct MalformedPodId(String);
 
 /// A text that is not a spec key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,8 +82,8 @@ fn push_digits(text: &mut String, number: u32) {
 }
 
 impl FromStr for PodId {
-    type Err = Malformed;
-    fn from_str(text: &str) -> Result<Self, Malformed> {
+    type Err = MalformedPodId;
+    fn from_str(text: &str) -> Result<Self, MalformedPodId> {
         let parse = || {
             let (group, tail) = text.rsplit_once(".v")?;
             let (version, tail) = tail.split_once("-i")?;
@@ -95,12 +95,12 @@ impl FromStr for PodId {
                 drift: digits(drift)?,
             })
         };
-        parse().ok_or_else(|| Malformed(text.to_owned()))
+        parse().ok_or_else(|| MalformedPodId(text.to_owned()))
     }
 }
 impl TryFrom<String> for PodId {
-    type Error = Malformed;
-    fn try_from(text: String) -> Result<Self, Malformed> {
+    type Error = MalformedPodId;
+    fn try_from(text: String) -> Result<Self, MalformedPodId> {
         text.parse()
     }
 }

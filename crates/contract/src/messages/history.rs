@@ -36,7 +36,7 @@ impl Happened {
 
 /// One start or stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct ContainerEvent {
     /// When, by the node's clock.
     pub at: Timestamp,
     /// Start or stop.
@@ -51,13 +51,13 @@ pub struct Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ring {
-    events: Vec<Event>,
+    events: Vec<ContainerEvent>,
 }
 
 impl Ring {
     /// Inserts an event. Returns false when it is a duplicate, or older than everything in a full ring.
-    pub fn insert(&mut self, event: Event) -> bool {
-        let place = |event: &Event| (event.at, event.happened, event.container);
+    pub fn insert(&mut self, event: ContainerEvent) -> bool {
+        let place = |event: &ContainerEvent| (event.at, event.happened, event.container);
         let Err(index) = self.events.binary_search_by_key(&place(&event), place) else { return false };
         let full = self.events.len() >= MOST_EVENTS;
         if full && index == 0 {
@@ -75,7 +75,7 @@ impl Ring {
     }
 
     /// The events, oldest first.
-    pub fn events(&self) -> &[Event] {
+    pub fn events(&self) -> &[ContainerEvent] {
         &self.events
     }
 }
@@ -128,8 +128,13 @@ pub fn page_of(instance: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn event(second: i64, happened: Happened) -> Event {
-        Event { at: Timestamp::from_millis(second * 1000), happened, container: 0, from: "demo node:a".to_owned() }
+    fn event(second: i64, happened: Happened) -> ContainerEvent {
+        ContainerEvent {
+            at: Timestamp::from_millis(second * 1000),
+            happened,
+            container: 0,
+            from: "demo node:a".to_owned(),
+        }
     }
     fn seconds(ring: &Ring) -> Vec<i64> {
         ring.events().iter().map(|event| event.at.as_millis() / 1000).collect()
@@ -143,7 +148,7 @@ mod tests {
         assert!(ring.insert(event(6, Happened::Start)));
         assert!(!ring.insert(event(3, Happened::Start)), "known");
         assert!(
-            !ring.insert(Event { from: "other node:a".to_owned(), ..event(3, Happened::Start) }),
+            !ring.insert(ContainerEvent { from: "other node:a".to_owned(), ..event(3, Happened::Start) }),
             "the first stands"
         );
         assert_eq!(seconds(&ring), [3, 5, 6]);

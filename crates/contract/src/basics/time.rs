@@ -35,15 +35,15 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
     /// Parses RFC 3339 text.
-    pub fn parse(text: &str) -> Result<Self, Malformed> {
-        text.parse::<jiff::Timestamp>().map(|t| Self(t.as_millisecond())).map_err(|_| Malformed(text.to_owned()))
+    pub fn parse(text: &str) -> Result<Self, MalformedTime> {
+        text.parse::<jiff::Timestamp>().map(|t| Self(t.as_millisecond())).map_err(|_| MalformedTime(text.to_owned()))
     }
 }
 
 /// A text that is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an RFC 3339 time")]
-pub struct Malformed(String);
+pub struct MalformedTime(String);
 
 impl Default for Timestamp {
     fn default() -> Self {

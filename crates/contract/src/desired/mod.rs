@@ -1,0 +1,8 @@
+//! Desired state, as users write it.
+
+pub mod dependency;
+pub mod node;
+pub mod ports;
+pub mod rollout;
+pub mod spec;
+pub mod switches;

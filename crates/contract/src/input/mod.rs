@@ -1,0 +1,9 @@
+//! Checks and merges of user input.
+
+pub mod duplicate_fields;
+pub mod lenient_json;
+pub mod patch;
+pub mod ranges;
+pub mod rollout_fields;
+pub mod strict;
+pub mod validate;
