@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
 use crate::debug_vars::DebugVars;
+use crate::http::browser::Hosts;
 use crate::http::{self, Api};
 use crate::listen::{self, Limits};
 use crate::metrics::Metrics;
@@ -51,6 +52,7 @@ pub struct App {
     linger: Duration,
     connections_per_peer: usize,
     requests_per_peer: usize,
+    hosts: Hosts,
     bus: Bus,
     /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
@@ -85,6 +87,7 @@ impl App {
         let leaving = streams.leaving.clone();
         let linger = config.linger;
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
+        let hosts = Hosts::new(&config.hosts);
         let api = Arc::new(Api { name: config.name, commands, read_only, debug_vars, queries, metrics, streams });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
@@ -96,6 +99,7 @@ impl App {
             linger,
             connections_per_peer,
             requests_per_peer,
+            hosts,
             bus,
             inbox,
             leaving,
@@ -113,8 +117,15 @@ impl App {
         let (readiness, linger) = (self.readiness.clone(), self.linger);
         let (connections_per_peer, requests_per_peer) = (self.connections_per_peer, self.requests_per_peer);
         let shutting = shutdown.clone();
-        let limits =
-            Limits { readiness, shutdown: shutting, linger, grace: GRACE, connections_per_peer, requests_per_peer };
+        let limits = Limits {
+            readiness,
+            shutdown: shutting,
+            linger,
+            grace: GRACE,
+            connections_per_peer,
+            requests_per_peer,
+            hosts: self.hosts,
+        };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
         listen::serve(self.listener, self.router, limits).await;

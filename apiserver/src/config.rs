@@ -33,6 +33,12 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_INSPECT_DEADLINE", default_value = "800ms", value_parser = duration::parse)]
     pub inspect_deadline: Duration,
 
+    /// Name under which clients call the API (`http://deployd.lain:9003` needs `--host deployd.lain`); may be repeated.
+    /// Addresses and localhost always work. A request for any other name is answered 403: it may come from a web page
+    /// whose name points to this machine
+    #[arg(long = "host", env = "DEPLOYD_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+
     /// Most changes that may wait for a decision; more are answered 503 and not accepted
     #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
     pub most_waiting: usize,

@@ -30,6 +30,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::http::browser::Hosts;
 use crate::http::respond::Refused;
 use crate::peers::{self, Busy, Connection, Connections, PeerLimit, Permit};
 
@@ -39,6 +40,8 @@ const MOST_CONNECTIONS: u32 = 8192;
 const MOST_REQUESTS: usize = MOST_CONNECTIONS as usize;
 /// Paths without a limit per peer: health checks and monitors must get through.
 const ADMIN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// Paths that are answered under every name.
+const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
 /// Sent to a connection beyond the limits before it is closed.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: text/plain\r\n\
@@ -61,6 +64,8 @@ pub struct Limits {
     pub grace: Duration,
     pub connections_per_peer: usize,
     pub requests_per_peer: usize,
+    /// Names of this API.
+    pub hosts: Hosts,
 }
 
 /// The client's address, in the extensions of a request.
@@ -73,6 +78,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits) {
         permits: Arc::new(Semaphore::new(MOST_CONNECTIONS as usize)),
         connections: Connections::new(MOST_CONNECTIONS as usize, limits.connections_per_peer),
         requests: PeerLimit::new(MOST_REQUESTS, limits.requests_per_peer),
+        hosts: Arc::new(limits.hosts.clone()),
         router: router.layer(map_response_with_state(limits.shutdown.clone(), close_after_response)),
         closing: Shutdown::new(),
     };
@@ -98,6 +104,7 @@ struct Acceptor {
     permits: Arc<Semaphore>,
     connections: Connections,
     requests: PeerLimit,
+    hosts: Arc<Hosts>,
     router: Router,
     closing: Shutdown,
 }
@@ -112,9 +119,11 @@ impl Acceptor {
         };
         // The semaphore is never closed; a connection that was closed in favour of this one releases its permit soon.
         let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
-        let (router, requests, closing) = (self.router.clone(), self.requests.clone(), self.closing.clone());
+        let closing = self.closing.clone();
+        let handler =
+            Handler { router: self.router.clone(), requests: self.requests.clone(), hosts: self.hosts.clone() };
         fabric::tasks::spawn("connection", async move {
-            serve_connection(stream, Arc::new(connection), Handler { router, requests }, closing).await;
+            serve_connection(stream, Arc::new(connection), handler, closing).await;
             drop(permit);
         });
     }
@@ -124,12 +133,19 @@ impl Acceptor {
 struct Handler {
     router: Router,
     requests: PeerLimit,
+    hosts: Arc<Hosts>,
 }
 
 impl Handler {
     async fn answer(&self, connection: &Connection, request: hyper::Request<hyper::body::Incoming>) -> Response {
         let busy = connection.begin();
         let is_admin = ADMIN.contains(&request.uri().path());
+        // Before anything else. Health checks may use any name and learn nothing of the cluster.
+        if !HEALTH.contains(&request.uri().path())
+            && let Err(refused) = self.hosts.check(request.headers(), request.uri())
+        {
+            return refused.into_response();
+        }
         let permit = match self.requests.acquire(connection.peer) {
             Ok(permit) => Some(permit),
             Err(_) if is_admin => None,

@@ -4,6 +4,7 @@
 
 pub mod backups;
 pub mod body;
+pub mod browser;
 pub mod cluster;
 pub mod constraints;
 pub mod deadletters;

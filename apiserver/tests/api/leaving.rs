@@ -16,7 +16,7 @@ fn address(world: &World) -> String {
 
 /// One request on a connection that is kept, and the answer up to its body.
 async fn ask(stream: &mut TcpStream, path: &str) -> String {
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: api\r\n\r\n").as_bytes()).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     let reading = async {
         loop {

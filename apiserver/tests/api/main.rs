@@ -5,6 +5,7 @@
 
 mod backups;
 mod bodies;
+mod browser;
 mod clients;
 mod contract;
 mod depends;

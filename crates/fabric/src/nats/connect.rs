@@ -9,7 +9,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Bus, Error, durability};
+use super::{Bus, Error};
 use crate::backoff;
 
 /// How long a starting process waits for a server.
