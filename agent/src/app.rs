@@ -12,6 +12,7 @@ use fabric::admin::Readiness;
 use fabric::clock::Clock;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
+use fabric::signing::OrderKeys;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -51,6 +52,12 @@ impl App {
         let owner = Owner { cluster: config.cluster.clone(), node: node.clone() };
         let (file, ledger) = LedgerFile::open(&config.state_dir)?;
         let identity = identity::of(&config.state_dir)?;
+        let order_keys = config.order_keys_file.as_deref().map(OrderKeys::load).transpose()?;
+        if order_keys.is_none() {
+            warn!(
+                "orders need no signature: any process that may write to NATS can command this node; set --order-keys-file"
+            );
+        }
         let incarnation = ulid::Ulid::generate().to_string();
         let (metrics, registry) = Metrics::new();
         let readiness = Readiness::new();
@@ -89,6 +96,8 @@ impl App {
             health,
             publisher: publisher.clone(),
             clock,
+            order_keys,
+            metrics: metrics.clone(),
         };
         subscriptions::start(subscriptions, &sender).await.context("cannot subscribe")?;
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use etcd::{Etcd, EtcdServer, etcd_arguments};
-pub use nats::{Nats, NatsServer, Syncing, nats_config};
+pub use nats::{Nats, NatsServer, Syncing, nats_config, open_accounts};
 pub use server::{Error, Kind, Server};
 
 /// Path of a program: in `$DEPLOYD_BIN_DIR`, in `.deployd/bin` of the nearest directory above the working directory or

@@ -14,7 +14,6 @@ mod figures;
 mod foreign_containers;
 mod model;
 mod random;
-mod raw_nats;
 mod request;
 mod run;
 mod scenario;
