@@ -2,11 +2,11 @@
 //!
 //! | S | shown by |
 //! |---|---|
-//! | 1 | `table` |
-//! | 2 | `table` (`switches`); `switches::a_read_only_cluster_…`. Maintenance is stored here, on purpose (Q-25) |
+//! | 1 | `apiserver/tests/api/contract` |
+//! | 2 | `apiserver/tests/api/contract`; `switches::a_read_only_cluster_…`. Maintenance is stored here, on purpose (Q-25) |
 //! | 3 | `shapes::a_group_as_console_posts_it_…` |
-//! | 4, 5 | `table` (`groups`, `locks`) |
-//! | 6 | `operations::a_group_is_deployed_scaled_…`, `table` (`locks`), `acts::a_scale_down_is_graceful_only` |
+//! | 4, 5 | `table`, `locks` |
+//! | 6 | `operations::a_group_is_deployed_scaled_…`, `locks`, `acts::a_scale_down_is_graceful_only` |
 //! | 7, 8 | `releases::an_upgrade_goes_instance_by_instance_…`, `releases::a_release_that_fits_nowhere_…` |
 //! | 9 | `releases::a_bad_first_instance_is_rolled_back_…` |
 //! | 10 | `acts::instances_are_stopped_started_and_restarted_…` |
