@@ -268,7 +268,7 @@ fn patched() -> Vec<Row> {
             "/Spec/Pod/Containers/0/MemoryLimit",
             16 << 20,
         ),
-        ask("3.8: who it is stays", &*spec).body(other).soon().accepted(at(ZERO), PATCHED),
+        ask("3.8: name, namespace and network stay", &*spec).body(other).soon().accepted(at(ZERO), PATCHED),
         version(4).holds(200, "/Spec/Pod/Name", ZERO).holds(200, "/Spec/Pod/Namespace", "row").holds(
             200,
             "/Spec/Pod/Network",

@@ -185,8 +185,12 @@ impl Expect {
             Self::Refused(message) => says(message, message),
             Self::RefusedByRouter(message) => says(message, ""),
             Self::RefusedFor(begins) => {
-                let told = seen.json()?["message"].as_str().unwrap_or_default().to_owned();
-                if told.starts_with(begins) { says(&told, &told) } else { Err(format!("does not begin {begins:?}")) }
+                let message = seen.json()?["message"].as_str().unwrap_or_default().to_owned();
+                if message.starts_with(begins) {
+                    says(&message, &message)
+                } else {
+                    Err(format!("does not begin {begins:?}"))
+                }
             }
             Self::Document(body) => seen.is(body),
             Self::Keys(keys) => same_keys(&seen.json()?, keys),
