@@ -2,10 +2,10 @@
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use url::Url;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::{Resource, Verb};
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -14,7 +14,7 @@ use crate::{queries, view};
 /// Longest callback URL: the common limit of browsers and proxies.
 const LONGEST_URL: usize = 2048;
 
-pub async fn call(api: &Api, call: Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api).await,
         Verb::Post => post(api, call).await,
@@ -23,23 +23,23 @@ pub async fn call(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn get(api: &Api) -> Answer {
+async fn get(api: &Api) -> HttpResult {
     let reply = api.queries.ask(&Query::Callbacks).await?;
-    let QueryAnswer::Callbacks(urls) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Callbacks(urls) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     if urls.is_empty() {
         return Err(Refused::not_found("No notify found").stale(reply.stale));
     }
     Ok(respond::stale(respond::json(StatusCode::OK, &view::callbacks(urls)), reply.stale))
 }
 
-async fn post(api: &Api, call: Call) -> Answer {
+async fn post(api: &Api, call: Call) -> HttpResult {
     let callback = call.params.text("callback").ok_or_else(|| Refused::bad_request("constaint type required"))?;
     check(callback).map_err(|why| Refused::bad_request(format!("callback url not valid: {why}")))?;
     let change = Change::AddCallback { url: callback.to_owned() };
     writes::change(api, &call, change, promise("notify will be added")).await
 }
 
-async fn delete(api: &Api, call: Call) -> Answer {
+async fn delete(api: &Api, call: Call) -> HttpResult {
     let callback = call.params.text("callback").ok_or_else(|| Refused::bad_request("callback value requird"))?;
     let change = Change::RemoveCallback { url: callback.to_owned() };
     writes::change(api, &call, change, promise("notify uri will be deleted from the orc engine.")).await

@@ -20,23 +20,13 @@ const CONSOLE: &str = r#"{"Name":"resource.res.client.web.web_canary","Namespace
     "HealthConfig":{}}}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_have_the_contracts_answers() {
+async fn a_scale_reaches_the_leader_with_its_restart_policy() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     assert_eq!(world.post("/api/podgroups", CONSOLE).await.status, 202);
     let name = "hello.web.web";
-    let created = world.post("/api/podgroups", &spec_with(name, name)).await;
-    let body = created.json();
-    assert_eq!((created.status, body["message"].as_str()), (202, Some("PodGroupSpec added into the orc engine.")));
-    assert_eq!(body["check_url"], format!("/api/podgroups?name={name}"));
-    assert!(body["operation"].is_string() && body.get("queued").is_none());
-    let again = world.post("/api/podgroups", &spec_with(name, name)).await;
-    assert_eq!((again.status, again.message().as_str()), (405, "PodGroup has already existed"));
-    let removing = world.post("/api/podgroups", &spec_with(name, "removing.a.b")).await;
-    assert_eq!((removing.status, removing.message().as_str()), (500, "PodGroup is removing, need to wait for that"));
-    let limit = world.post("/api/podgroups", &spec_with(name, "limit.a.b")).await;
-    assert_eq!((limit.status, limit.message().as_str()), (400, "the number of groups would pass the limit of 1"));
-
+    let created = world.post("/api/podgroups", &spec_with(name, name)).await.json();
+    assert!(created["operation"].is_string() && created.get("queued").is_none(), "{created}");
     let parameters = [
         "&cmd=replica&num_instances=1",
         "&cmd=replica&num_instances=0",
@@ -47,8 +37,6 @@ async fn changes_have_the_contracts_answers() {
         assert_eq!(seen.status, 202, "{more}: {}", seen.text);
     }
     assert_eq!(world.call("DELETE", &format!("/api/podgroups?name={name}"), None).await.status, 202);
-    let gone = world.get("/api/podgroups?name=hello.web.web").await;
-    assert_eq!((gone.status, gone.message().as_str()), (404, "No such pod group name=hello.web.web"));
     let policies: Vec<_> = leader
         .stop()
         .await

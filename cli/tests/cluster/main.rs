@@ -4,7 +4,6 @@
 //! again, containers included.
 
 mod backup;
-mod bad_input;
 mod cluster;
 mod contract;
 mod dependencies;

@@ -1,14 +1,14 @@
-//! Rows of 1.3 and of the decoding rules of 1.1: everything about groups that needs no lock to be held.
+//! Rows of 1.3 and of the decoding rules of 1.1: groups.
 
 use serde_json::{Value, json};
 
+use super::demo_group;
 use super::row::{Row, ask};
-use crate::cluster::demo_group;
 
-pub(super) const ADDED: &str = "PodGroupSpec added into the orc engine.";
-pub(super) const PATCHED: &str = "PodGroupSpec will be patched and rescheduled.";
-pub(super) const DELETED: &str = "PodGroupSpec will be deleted from the orc engine.";
-pub(super) const NO_GROUP: &str = "PodGroup not existed";
+pub(crate) const ADDED: &str = "PodGroupSpec added into the orc engine.";
+pub(crate) const PATCHED: &str = "PodGroupSpec will be patched and rescheduled.";
+pub(crate) const DELETED: &str = "PodGroupSpec will be deleted from the orc engine.";
+pub(crate) const NO_GROUP: &str = "PodGroup not existed";
 const NO_NAME: &str = "No pod group name provided.";
 const UNDECODABLE: &str = "Invalid PodGroupSpec params format: ";
 const INCOMPLETE: &str = "Missing paremeters for PodGroupSpec";
@@ -16,11 +16,16 @@ const INCOMPLETE: &str = "Missing paremeters for PodGroupSpec";
 const ZERO: &str = "row.zero.web";
 
 pub(super) fn rows() -> Vec<Row> {
-    [unknown(), undecodable(), incomplete(), created(), decoded(), scaled(), patched(), operated(), removed()].concat()
+    [unknown(), flawed(), refused_by_state(), undecodable(), incomplete(), decided()].concat()
+}
+
+/// The rows whose answer the leader decides.
+pub(super) fn decided() -> Vec<Row> {
+    [created(), decoded(), scaled(), patched(), operated(), removed()].concat()
 }
 
 /// The address of a group.
-pub(super) fn at(name: &str) -> String {
+pub(crate) fn at(name: &str) -> String {
     format!("/api/podgroups?name={name}")
 }
 
@@ -36,6 +41,7 @@ fn unknown() -> Vec<Row> {
     vec![
         ask("1.3 GET", "GET /api/podgroups").refused(400, NO_NAME),
         ask("1.3 GET", "GET /api/podgroups?name=").refused(400, NO_NAME),
+        ask("1.3 GET", "GET /api/podgroups?all=false").refused(400, NO_NAME),
         ask("1.3 GET", "GET /api/podgroups?name=&name=a").refused(400, NO_NAME),
         ask("1.3 GET", format!("GET {none}")).refused(404, "No such pod group name=row.none.web"),
         ask("1.3 GET", format!("GET {none}&force_update=T")).refused(404, NO_GROUP),
@@ -48,8 +54,49 @@ fn unknown() -> Vec<Row> {
         ask("1.3 PATCH", format!("PATCH {none}&cmd=operation&optype=start")).refused(404, NO_GROUP),
         ask("1.3 PATCH", format!("PATCH {none}&cmd=operation&optype=dance")).refused(404, NO_GROUP),
         ask("1.3 PATCH", format!("PATCH {none}&cmd=spec")).body(pod("row.none.web")).refused(404, NO_GROUP),
-        ask("1.3 PATCH, Q-20", format!("PATCH {none}")).refused_for(400, "Unknown command"),
-        ask("1.3 PATCH, Q-20", format!("PATCH {none}&cmd=Replica")).refused_for(400, "Unknown command"),
+        ask("1.3 PATCH", "PATCH /api/podgroups?name=a%2Fb&cmd=operation").refused(404, NO_GROUP),
+        ask("1.3 PATCH, Q-20", format!("PATCH {none}")).refused(
+            400,
+            "Unknown command cmd=\"\": should be replica, spec or operation, or for releases strategy, rollout, gate or drained",
+        ),
+        ask("1.3 PATCH, Q-20", format!("PATCH {none}&cmd=Replica")).refused_for(400, "Unknown command cmd=\"Replica\""),
+        ask("ours", "GET /api/operations").refused(400, "No operation id provided."),
+        ask("ours", "GET /api/operations?id=unknown")
+            .refused(404, "No such operation, or not decided yet, or decided long ago"),
+    ]
+}
+
+/// Parameters and bodies are checked before the name.
+fn flawed() -> Vec<Row> {
+    let none = at("row.none.web");
+    let replica = |more: &str| ask("1.3 replica", format!("PATCH {none}&cmd=replica{more}"));
+    let spec = || ask("1.3 spec", format!("PATCH {none}&cmd=spec"));
+    vec![
+        replica("").refused(400, "Bad parameter for num_instances, should be > 0 but -1"),
+        replica("&num_instances=5001")
+            .refused(400, "Bad parameter for num_instances, at most 5000 are allowed but 5001"),
+        replica("&num_instances=1&restart_policy=often")
+            .refused(400, "Bad parameter for restart_policy, should be never, always or onfail but \"often\""),
+        spec().refused(400, "Bad parameter format for PodSpec, EOF"),
+        spec().body("{\"Containers\":1}").refused_for(400, "Bad parameter format for PodSpec, Containers: "),
+        spec().body("{}").refused_for(400, "Missing parameter for PodSpec: Pod.Name: must not be empty"),
+    ]
+}
+
+/// The fake leader refuses groups of these names as the real one does in that state.
+fn refused_by_state() -> Vec<Row> {
+    let removing = "PodGroup is removing, need to wait for that";
+    let locked = "Another operation \"Scheduling\" is progressing";
+    let change = |more: &str| ask("1.3 PATCH", format!("PATCH /api/podgroups?name=locked&cmd={more}"));
+    vec![
+        ask("1.3 POST", "POST /api/podgroups").body(demo_group("removing.a.b", 0)).refused(500, removing),
+        ask("ours", "POST /api/podgroups")
+            .body(demo_group("limit.a.b", 0))
+            .refused(400, "the number of groups would pass the limit of 1"),
+        ask("1.3 DELETE", "DELETE /api/podgroups?name=locked").refused(423, locked),
+        change("replica&num_instances=1").refused(423, locked),
+        change("spec").body(pod("locked")).refused(423, locked),
+        change("operation").refused(423, locked),
     ]
 }
 
@@ -165,6 +212,9 @@ fn scaled() -> Vec<Row> {
         ask("1.1 forms", "PATCH /api/podgroups?name=row.none.web&cmd=replica")
             .form(format!("name={ZERO}&num_instances=0"))
             .accepted(at(ZERO), PATCHED),
+        ask("1.1 forms", format!("PATCH {}&num_instances=7", at(ZERO)))
+            .form("cmd=replica&num_instances=0")
+            .accepted(at(ZERO), PATCHED),
         ask("1.3 replica, Q-19", replica("&num_instances=0&restart_policy=onfail")).accepted(at(ZERO), PATCHED),
         ask("1.3 replica, Q-19", format!("GET {}", at(ZERO))).holds(200, "/Spec/RestartPolicy", 2),
         ask("1.3 replica, Q-19", replica("&num_instances=0&restart_policy=never")).accepted(at(ZERO), PATCHED),
@@ -175,7 +225,7 @@ fn scaled() -> Vec<Row> {
 }
 
 /// The pod of a demo group.
-pub(super) fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     demo_group(name, 0)["Pod"].clone()
 }
 
@@ -218,7 +268,7 @@ fn patched() -> Vec<Row> {
             "/Spec/Pod/Containers/0/MemoryLimit",
             16 << 20,
         ),
-        ask("3.8: who it is stays", &*spec).body(other).soon().accepted(at(ZERO), PATCHED),
+        ask("3.8: name, namespace and network stay", &*spec).body(other).soon().accepted(at(ZERO), PATCHED),
         version(4).holds(200, "/Spec/Pod/Name", ZERO).holds(200, "/Spec/Pod/Namespace", "row").holds(
             200,
             "/Spec/Pod/Network",
@@ -246,7 +296,10 @@ fn operated() -> Vec<Row> {
     let row = |more| {
         ask("1.3 operation", format!("PATCH {}&cmd=operation{more}", at(ZERO))).soon().accepted(at(ZERO), PATCHED)
     };
-    more.into_iter().map(row).collect()
+    let mut rows: Vec<Row> = more.into_iter().map(row).collect();
+    let drift = format!("PATCH /api/nodes?from=nowhere&cmd=drift&pg={ZERO}&pg_instance=3");
+    rows.push(ask("1.5, Q-02", drift).refused(404, "instance 3 not existed, the PodGroup has 0"));
+    rows
 }
 
 fn removed() -> Vec<Row> {
@@ -259,6 +312,6 @@ fn removed() -> Vec<Row> {
 }
 
 /// Waits until no group of these rows is left, not even one that is going away.
-pub(super) fn all_gone() -> Row {
+pub(crate) fn all_gone() -> Row {
     ask("ours", "GET /api/podgroups?namespace=row").soon().document(200, json!({"PodGroups": [], "Next": ""}))
 }

@@ -1,30 +1,30 @@
 //! One row of the HTTP contract: a request, and what must come back.
 //!
-//! A row is data; `seen` performs it and says what is wrong with the answer. What holds for every answer (JSON with two
+//! A row is data; `send` performs rows and says what is wrong with the answers. What holds for every answer (JSON with two
 //! spaces and a final newline, errors that say their text twice) is checked for every row without being written down.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 /// The content type of bodies, asked and answered.
-pub(super) const JSON: &str = "application/json; charset=UTF-8";
+pub(crate) const JSON: &str = "application/json; charset=UTF-8";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A request and what must come back.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// A short name of the rule; `Q-nn` is the row of docs/compatibility.md.
-    pub(super) paragraph: &'static str,
-    pub(super) method: Method,
-    pub(super) path: String,
+    paragraph: &'static str,
+    method: Method,
+    path: String,
     body: Option<(&'static str, String)>,
     status: u16,
     expects: Vec<Expect>,
     /// The answer may need a moment: asked again until it is right.
-    pub(super) soon: bool,
+    soon: bool,
 }
 
 /// Something that must be true of an answer.
@@ -40,8 +40,6 @@ enum Expect {
     Document(Value),
     /// An object with exactly these keys; none of the values counts.
     Keys(Vec<&'static str>),
-    /// An object with exactly these keys at this JSON pointer.
-    KeysAt(&'static str, Vec<&'static str>),
     /// This value at this JSON pointer.
     Holds(&'static str, Value),
     /// Exactly this text of this content type.
@@ -54,14 +52,14 @@ enum Expect {
 
 /// What came back.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) status: u16,
+pub(crate) struct Seen {
+    pub(crate) status: u16,
     headers: HeaderMap,
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// A row: paragraph, and method and path as one text.
-pub(super) fn ask(paragraph: &'static str, request: impl Into<String>) -> Row {
+pub(crate) fn ask(paragraph: &'static str, request: impl Into<String>) -> Row {
     let request = request.into();
     let (method, path) = request.split_once(' ').expect("a method and a path");
     Row {
@@ -75,19 +73,37 @@ pub(super) fn ask(paragraph: &'static str, request: impl Into<String>) -> Row {
     }
 }
 
+/// Sends the rows in order, row k to apiserver k modulo their number, and returns what is wrong with the answers. An answer
+/// that the contract gives time may become right within `patience`. After ten wrong answers the others would say no more.
+pub(crate) async fn send(rows: &[Row], apiservers: &[&str], patience: Duration) -> Vec<String> {
+    let client = fabric::http::client(Duration::from_secs(10));
+    let mut wrong = Vec::new();
+    for (row, base) in rows.iter().zip(apiservers.iter().cycle()) {
+        if wrong.len() == 10 {
+            break;
+        }
+        let (seen, result) = row.answer(&client, base, patience).await;
+        if let Err(why) = result {
+            let title = format!("[{}] {} {} through {base}", row.paragraph, row.method, row.path);
+            wrong.push(format!("{title}:\n{why}\n{} {}", seen.status, seen.text));
+        }
+    }
+    wrong
+}
+
 impl Row {
-    pub(super) fn body(self, body: impl ToString) -> Self {
+    pub(crate) fn body(self, body: impl ToString) -> Self {
         self.typed(JSON, body)
     }
-    pub(super) fn form(self, body: impl ToString) -> Self {
+    pub(crate) fn form(self, body: impl ToString) -> Self {
         self.typed(FORM, body)
     }
     #[allow(clippy::needless_pass_by_value, reason = "tables read better without ampersands")]
-    pub(super) fn typed(mut self, content_type: &'static str, body: impl ToString) -> Self {
+    pub(crate) fn typed(mut self, content_type: &'static str, body: impl ToString) -> Self {
         self.body = Some((content_type, body.to_string()));
         self
     }
-    pub(super) fn soon(mut self) -> Self {
+    pub(crate) fn soon(mut self) -> Self {
         self.soon = true;
         self
     }
@@ -96,43 +112,40 @@ impl Row {
         self.expects.push(expect);
         self
     }
-    pub(super) fn refused(self, status: u16, message: impl Into<String>) -> Self {
+    pub(crate) fn refused(self, status: u16, message: impl Into<String>) -> Self {
         self.with(status, Expect::Refused(message.into()))
     }
-    pub(super) fn refused_for(self, status: u16, begins: impl Into<String>) -> Self {
+    pub(crate) fn refused_for(self, status: u16, begins: impl Into<String>) -> Self {
         self.with(status, Expect::RefusedFor(begins.into()))
     }
-    pub(super) fn refused_by_router(self, status: u16, message: &'static str) -> Self {
+    pub(crate) fn refused_by_router(self, status: u16, message: &'static str) -> Self {
         self.with(status, Expect::RefusedByRouter(message))
     }
     /// 202 with the usual body.
-    pub(super) fn accepted(self, check_url: impl Into<String>, message: &str) -> Self {
+    pub(crate) fn accepted(self, check_url: impl Into<String>, message: &str) -> Self {
         let body = json!({"check_url": check_url.into(), "message": message});
         self.document(202, body)
     }
-    pub(super) fn document(self, status: u16, body: Value) -> Self {
+    pub(crate) fn document(self, status: u16, body: Value) -> Self {
         self.with(status, Expect::Document(body))
     }
-    pub(super) fn keys(self, status: u16, keys: &[&'static str]) -> Self {
+    pub(crate) fn keys(self, status: u16, keys: &[&'static str]) -> Self {
         self.with(status, Expect::Keys(keys.to_vec()))
     }
-    pub(super) fn item_keys(self, status: u16, pointer: &'static str, keys: &[&'static str]) -> Self {
-        self.with(status, Expect::KeysAt(pointer, keys.to_vec()))
-    }
-    pub(super) fn holds(self, status: u16, pointer: &'static str, value: impl Into<Value>) -> Self {
+    pub(crate) fn holds(self, status: u16, pointer: &'static str, value: impl Into<Value>) -> Self {
         self.with(status, Expect::Holds(pointer, value.into()))
     }
-    pub(super) fn text(self, status: u16, content_type: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn text(self, status: u16, content_type: &'static str, text: impl Into<String>) -> Self {
         self.with(status, Expect::Text(content_type, text.into()))
     }
-    pub(super) fn nothing(self, status: u16) -> Self {
+    pub(crate) fn nothing(self, status: u16) -> Self {
         self.with(status, Expect::Nothing)
     }
-    pub(super) fn header(self, status: u16, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(self, status: u16, name: &'static str, value: impl Into<String>) -> Self {
         self.with(status, Expect::Header(name, value.into()))
     }
 
-    pub(super) fn request(&self, client: &reqwest::Client, base: &str) -> RequestBuilder {
+    fn request(&self, client: &reqwest::Client, base: &str) -> RequestBuilder {
         let request = client.request(self.method.clone(), format!("{base}{}", self.path));
         match &self.body {
             Some((content_type, body)) => request.header(CONTENT_TYPE, *content_type).body(body.clone()),
@@ -140,8 +153,21 @@ impl Row {
         }
     }
 
+    async fn answer(&self, client: &reqwest::Client, base: &str, patience: Duration) -> (Seen, Result<(), String>) {
+        let deadline = Instant::now() + if self.soon { patience } else { Duration::ZERO };
+        let mut pause = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            pause.tick().await;
+            let seen = Seen::of(self.request(client, base)).await;
+            let result = self.judge(&seen);
+            if result.is_ok() || Instant::now() >= deadline {
+                return (seen, result);
+            }
+        }
+    }
+
     /// What is wrong with an answer to this row.
-    pub(super) fn judge(&self, seen: &Seen) -> Result<(), String> {
+    fn judge(&self, seen: &Seen) -> Result<(), String> {
         if seen.status != self.status {
             return Err(format!("status {} instead of {}", seen.status, self.status));
         }
@@ -149,11 +175,6 @@ impl Row {
             seen.is_encoded_right()?;
         }
         self.expects.iter().try_for_each(|expect| expect.judge(seen))
-    }
-
-    /// Whether values of its answer are part of the contract, and so must be equal at every apiserver.
-    pub(super) fn compares_values(&self) -> bool {
-        !self.expects.iter().any(|expect| matches!(expect, Expect::Keys(_) | Expect::KeysAt(..)))
     }
 }
 
@@ -164,12 +185,15 @@ impl Expect {
             Self::Refused(message) => says(message, message),
             Self::RefusedByRouter(message) => says(message, ""),
             Self::RefusedFor(begins) => {
-                let told = seen.json()?["message"].as_str().unwrap_or_default().to_owned();
-                if told.starts_with(begins) { says(&told, &told) } else { Err(format!("does not begin {begins:?}")) }
+                let message = seen.json()?["message"].as_str().unwrap_or_default().to_owned();
+                if message.starts_with(begins) {
+                    says(&message, &message)
+                } else {
+                    Err(format!("does not begin {begins:?}"))
+                }
             }
             Self::Document(body) => seen.is(body),
-            Self::Keys(keys) => same_keys(Some(&seen.json()?), keys),
-            Self::KeysAt(pointer, keys) => same_keys(seen.json()?.pointer(pointer), keys),
+            Self::Keys(keys) => same_keys(&seen.json()?, keys),
             Self::Holds(pointer, value) => equal(&seen.json()?.pointer(pointer), &Some(value)),
             Self::Text(content_type, text) => {
                 equal(&(seen.header("content-type"), seen.text.as_str()), &(*content_type, text.as_str()))
@@ -182,17 +206,17 @@ impl Expect {
 
 impl Seen {
     /// Sends the request and reads the answer.
-    pub(super) async fn of(request: RequestBuilder) -> Self {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.timeout(Duration::from_secs(10)).send().await.expect("an answer, as clients wait 10 s");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Self { status, headers, text: response.text().await.expect("a body") }
     }
 
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    pub(super) fn json(&self) -> Result<Value, String> {
+    pub(crate) fn json(&self) -> Result<Value, String> {
         serde_json::from_str(&self.text).map_err(|error| format!("no JSON: {error}"))
     }
 
@@ -231,8 +255,8 @@ fn equal<T: PartialEq + std::fmt::Debug>(seen: &T, wanted: &T) -> Result<(), Str
     if seen == wanted { Ok(()) } else { Err(format!("is {seen:?}\ninstead of {wanted:?}")) }
 }
 
-fn same_keys(object: Option<&Value>, wanted: &[&str]) -> Result<(), String> {
-    let object = object.and_then(Value::as_object).ok_or("no object")?;
+fn same_keys(body: &Value, wanted: &[&str]) -> Result<(), String> {
+    let object = body.as_object().ok_or("no object")?;
     let mut wanted = wanted.to_vec();
     wanted.sort_unstable();
     equal(&object.keys().map(String::as_str).collect::<Vec<_>>(), &wanted)

@@ -1,4 +1,4 @@
-//! Rows of 1.4: dependency pods. Nothing needs them here, so nothing runs; the scenarios show that they do.
+//! Rows of 1.4: dependency pods. No group needs them here, so none runs.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,12 @@ const NO_NAME: &str = "Missing dependency pod name for the request";
 const FORMAT: &str = "Bad parameter format for PodSpec, ";
 
 pub(super) fn rows() -> Vec<Row> {
-    [refused(), created(), updated(), removed()].concat()
+    [refused(), decided()].concat()
+}
+
+/// The rows whose answer the leader decides.
+pub(super) fn decided() -> Vec<Row> {
+    [created(), updated(), removed()].concat()
 }
 
 fn check_url() -> String {
@@ -37,6 +42,9 @@ fn refused() -> Vec<Row> {
         ask("1.4 POST", "POST /api/depends").body("[]").refused_for(400, FORMAT),
         ask("1.4 PUT", "PUT /api/depends").refused(400, format!("{FORMAT}EOF")),
         ask("1.4 PUT", "PUT /api/depends").body("7").refused_for(400, FORMAT),
+        ask("1.4 POST", "POST /api/depends")
+            .body("{\"Name\":\"a b\",\"Containers\":[{}]}")
+            .refused_for(400, "Missing paremeters for PodSpec: Pod.Name: contains ' '"),
         ask("1.4 PUT", "PUT /api/depends").body(pod("row.none.web")).refused(404, UNKNOWN),
     ];
     rows.extend(flaws().map(|flaw| {

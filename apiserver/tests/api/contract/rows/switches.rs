@@ -2,15 +2,21 @@
 
 use serde_json::json;
 
+use super::demo_group;
 use super::groups::pod;
 use super::routes::PATHS;
-use super::row::{Row, ask};
+use super::row::{JSON, Row, ask};
 
 const SHUT: &str = "Do ReadOnly Permitted.\n";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 pub(super) fn rows() -> Vec<Row> {
-    [config(), read_only(), maintained(), guard(), callbacks()].concat()
+    [read_only(), maintained(), stopped(), started(), decided()].concat()
+}
+
+/// The rows whose answer the leader decides.
+pub(super) fn decided() -> Vec<Row> {
+    [config(), guard(), callbacks()].concat()
 }
 
 fn shown(readonly: bool, maintenance: bool) -> serde_json::Value {
@@ -31,6 +37,10 @@ fn config() -> Vec<Row> {
         ask("1.1 decoding", path).body("{\"readonly\":null}").document(200, shown(false, false)),
         ask("1.1 parameters", "PATCH /api/engine/maintenance?on=TRue").document(200, shown(false, false)),
         ask("1.6", "PATCH /api/engine/maintenance").document(200, shown(false, false)),
+        ask("1.1 parameters", "PATCH /api/engine/maintenance?on=1").document(200, shown(false, true)),
+        ask("1.6", "PATCH /api/engine/config")
+            .body("{\"maintenance\":false,\"readonly\":null}")
+            .document(200, shown(false, false)),
     ]
 }
 
@@ -80,6 +90,14 @@ fn shut() -> Vec<Row> {
     rows.extend([
         refused("DELETE /api/podgroups?name=row.none.web".to_owned()),
         refused("PATCH /debug/vars".to_owned()),
+        refused("DELETE /".to_owned()),
+        ask("1.1 read-only", "POST /api/podgroups").body(demo_group("row.shut.web", 1)).text(403, TEXT, SHUT),
+        ask("1.1 read-only", "POST /api/engine/config").refused(405, "Post method is not supported"),
+        ask("1.1 read-only", "HEAD /api/engine/config").nothing(405),
+        ask("1.1 read-only", "DELETE /api/engine/nothing").refused_by_router(404, "Page not found"),
+        ask("1.1 read-only", "OPTIONS /api/unknown").refused_by_router(404, "Page not found"),
+        ask("1.1 read-only", "POST /api/PODGROUPS/").header(307, "location", "/api/podgroups"),
+        ask("ours", "GET /api/podgroups?all=true").document(200, json!({"PodGroups": [], "Next": ""})),
         ask("1.1 read-only", "PUT /api/depends").body(pod("row.none.web")).text(403, TEXT, SHUT),
         ask("1.1 read-only", "GET /api/podgroups?name=row.none.web&force_update=true")
             .refused(404, "PodGroup not existed"),
@@ -95,6 +113,29 @@ fn open() -> Vec<Row> {
     let row = || ask("1.1 read-only", "DELETE /api/podgroups?name=row.none.web").refused(404, "PodGroup not existed");
     let unknown = || ask("1.1 read-only", "POST /api/unknown").soon().refused_by_router(404, "Page not found");
     vec![row(), row(), unknown(), unknown()]
+}
+
+/// Rows of 1.7.
+pub(crate) fn stopped() -> Vec<Row> {
+    let status = "PATCH /api/status";
+    let format = "Invalid Status params format: ";
+    let neither = "Invalid Status, it should be start or stop";
+    vec![
+        ask("1.7", "GET /api/status").document(200, json!({"status": "started"})),
+        ask("1.7", status).refused(400, format!("{format}EOF")),
+        ask("1.7", status).body("{\"status\":1}").refused_for(400, format),
+        ask("1.7", status).body("{}").refused(400, neither),
+        ask("1.7", status).body("null").refused(400, neither),
+        ask("1.7", status).body("{\"status\":\"started\"}").refused(400, neither),
+        ask("1.7", status).body("{\"STATUS\":\"stop\"} rest").text(202, JSON, "\"Accept\"\n"),
+        ask("1.7", "GET /api/status").document(200, json!({"status": "stopped"})),
+        ask("1.7: idempotent", status).form("{\"status\":\"stop\"}").text(202, JSON, "\"Accept\"\n"),
+    ]
+}
+
+pub(crate) fn started() -> Vec<Row> {
+    let start = || ask("1.7", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n");
+    vec![start(), start(), ask("1.7", "GET /api/status").document(200, json!({"status": "started"}))]
 }
 
 /// Always 200; no parameter means sleep.

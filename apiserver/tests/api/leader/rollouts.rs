@@ -15,7 +15,7 @@ use contract::time::Timestamp;
 const CURRENT: u32 = 3;
 
 /// Whether an action is fine: group 1 waits, group 2 is not there yet, revisions 1 to 3 are kept.
-pub(crate) fn say(group: &PodGroupSpec, release: Option<u32>, action: &RolloutAction) -> Result<(), Refusal> {
+pub(super) fn say(group: &PodGroupSpec, release: Option<u32>, action: &RolloutAction) -> Result<(), Refusal> {
     if release.is_some_and(|release| release != CURRENT) {
         return Err(Refusal::ReleaseUnknown { release, current: Some(CURRENT) });
     }
@@ -41,7 +41,7 @@ pub(crate) fn say(group: &PodGroupSpec, release: Option<u32>, action: &RolloutAc
 }
 
 /// Whether the group has such a gate.
-pub(crate) fn has_gate(group: &PodGroupSpec, gate: &str) -> Result<(), Refusal> {
+pub(super) fn has_gate(group: &PodGroupSpec, gate: &str) -> Result<(), Refusal> {
     if group.readiness_gates.iter().any(|known| known == gate) {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub(crate) fn has_gate(group: &PodGroupSpec, gate: &str) -> Result<(), Refusal> 
     Err(Refusal::Unfit { reason })
 }
 
-pub(crate) fn rollout(group: &PodGroupSpec) -> Box<RolloutView> {
+pub(super) fn rollout(group: &PodGroupSpec) -> Box<RolloutView> {
     let pod = RolloutPod {
         revision: CURRENT,
         node: Some("n1".parse().unwrap()),
@@ -85,7 +85,7 @@ pub(crate) fn rollout(group: &PodGroupSpec) -> Box<RolloutView> {
     })
 }
 
-pub(crate) fn revisions(group: &PodGroupSpec) -> Box<RevisionsView> {
+pub(super) fn revisions(group: &PodGroupSpec) -> Box<RevisionsView> {
     let revision = RevisionView {
         revision: CURRENT,
         at: Timestamp::from_millis(1_700_000_001_000),
@@ -101,7 +101,7 @@ pub(crate) fn revisions(group: &PodGroupSpec) -> Box<RevisionsView> {
 }
 
 /// What a spec would do to the group there is, if there is one.
-pub(crate) fn plan(spec: &PodGroupSpec, known: Option<&PodGroupSpec>) -> Result<Box<PlanView>, Refusal> {
+pub(super) fn plan(spec: &PodGroupSpec, known: Option<&PodGroupSpec>) -> Result<Box<PlanView>, Refusal> {
     if spec.name.starts_with("removing") {
         return Err(Refusal::GroupRemoving);
     }

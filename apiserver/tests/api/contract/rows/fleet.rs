@@ -1,44 +1,24 @@
-//! Rows of 1.5, 1.8, 1.10 and 1.12: nodes, constraints, stream ports, histories.
+//! Rows of 1.5, 1.8, 1.10 and 1.12: drifts, constraints, stream ports, histories.
 
 use serde_json::json;
 
+use super::demo_group;
 use super::groups::{ADDED, DELETED, all_gone, at};
 use super::row::{JSON, Row, ask};
-use crate::cluster::demo_group;
 
 const OWNER: &str = "row.ports.web";
+const INSTANCE: &str = "Bad parameter for pg_instance, should be > 0, or -1 for all, but ";
 
 pub(super) fn rows() -> Vec<Row> {
-    [nodes(), drifts(), constraints(), evacuated(), ports(), histories()].concat()
+    [drifts_refused(), histories(), decided()].concat()
 }
 
-/// GET is 202, as in the original; names are trimmed. What comes after `UsedMemory` is ours.
-fn nodes() -> Vec<Row> {
-    let members = [
-        "Name",
-        "Address",
-        "Containers",
-        "CPUs",
-        "UsedCPUs",
-        "Memory",
-        "UsedMemory",
-        "State",
-        "Engine",
-        "Labels",
-        "Instances",
-        "EngineVersion",
-        "AgentVersion",
-    ];
-    let row = |index: usize| {
-        let pointers: [&'static str; 3] = ["/0/Name", "/1/Name", "/2/Name"];
-        ask("1.5 GET, 2.6, Q-29", "GET /api/nodes").holds(202, pointers[index], format!("node-{}", index + 1))
-    };
-    let mut rows: Vec<Row> = (0..3).map(row).collect();
-    rows.push(ask("2.6", "GET /api/nodes?all=maybe").item_keys(202, "/0", &members));
-    rows
+/// The rows whose answer the leader decides.
+pub(super) fn decided() -> Vec<Row> {
+    [drifts(), constraints(), evacuated(), ports()].concat()
 }
 
-fn drifts() -> Vec<Row> {
+fn drifts_refused() -> Vec<Row> {
     let refused = [
         ("PATCH /api/nodes", "from node name required"),
         ("PATCH /api/nodes?from=&cmd=drift", "from node name required"),
@@ -49,18 +29,29 @@ fn drifts() -> Vec<Row> {
         ("DELETE /api/nodes", "from node name required"),
         ("DELETE /api/nodes?name=a", "from node name required"),
     ];
+    let names = [
+        ("PATCH /api/nodes?from=a%2Fb&cmd=drift", "Bad parameter for from: contains '/'"),
+        ("PATCH /api/nodes?from=a&to=a%20b&cmd=drift", "Bad parameter for to: contains ' '"),
+        ("PATCH /api/nodes?from=a&pg=..&cmd=drift", "Bad parameter for pg: "),
+        ("DELETE /api/nodes?node=a%2Fb", "Bad parameter for node: contains '/'"),
+    ];
     let mut rows: Vec<Row> = refused.map(|(request, why)| ask("1.5", request).refused(400, why)).into_iter().collect();
-    for instance in ["0", "-2", "-9"] {
+    rows.extend(names.map(|(request, why)| ask("1.5", request).refused_for(400, why)));
+    for instance in ["0", "-2", "-9", "99999999999"] {
         let request = format!("PATCH /api/nodes?from=a&cmd=drift&pg_instance={instance}");
-        rows.push(ask("1.5, Q-02", request).refused_for(400, ""));
+        rows.push(ask("1.5, Q-02", request).refused_for(400, INSTANCE));
     }
+    rows
+}
+
+fn drifts() -> Vec<Row> {
     let drifting = |from: &str, to: &str, force: bool, pg: &str, instance: i64| {
         json!({
             "forceDrift": force, "from": from, "message": "PodGroups will be drifting", "pgInstance": instance,
             "pgName": pg, "to": to,
         })
     };
-    rows.extend([
+    vec![
         ask("1.5: unknown nodes", "PATCH /api/nodes?from=nowhere&cmd=drift")
             .document(202, drifting("nowhere", "", false, "", -1)),
         ask(
@@ -73,8 +64,7 @@ fn drifts() -> Vec<Row> {
         ask("1.1 forms", "PATCH /api/nodes?from=a&to=a")
             .form("cmd=drift&from=nowhere")
             .document(202, drifting("nowhere", "a", false, "", -1)),
-    ]);
-    rows
+    ]
 }
 
 fn constraints() -> Vec<Row> {
@@ -139,6 +129,12 @@ fn ports() -> Vec<Row> {
         validate("{\"Ports\":9501}").refused_for(400, format),
         free("{\"Ports\":[9501]}"),
         free("{\"ports\":null}"),
+        free("{\"Ports\":[80,65535]}"),
+        free("{}"),
+        validate("{\"Ports\":[1.5]}").refused_for(400, format),
+        validate("{\"Ports\":[80,0]}").refused(400, format!("{format}Ports: 0 is not a port 1..65535")),
+        validate("{\"Ports\":[-1]}").refused(400, format!("{format}Ports: -1 is not a port 1..65535")),
+        validate("{\"Ports\":[70000]}").refused(400, format!("{format}Ports: 70000 is not a port 1..65535")),
         free("{}"),
         free("null"),
         ask("1.3 POST", "POST /api/podgroups").body(&owner).accepted(at(OWNER), ADDED),
