@@ -30,10 +30,10 @@ pub fn find(program: &str) -> Result<PathBuf, Missing> {
     // A minimal PATH may lack /usr/local/bin, where administrators install servers.
     let usual = ["/usr/local/bin", "/usr/bin"].map(PathBuf::from);
     let directories = std::env::split_paths(&path).chain(usual);
-    find_in(program, chosen.into_iter().chain(installation().map(ours)).chain(directories))
+    find_in(program, chosen.into_iter().chain(installation().as_deref().map(ours)).chain(directories))
 }
 
-fn ours(installation: PathBuf) -> PathBuf {
+fn ours(installation: &Path) -> PathBuf {
     installation.join(".deployd/bin")
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     /// `ROOT/.deployd/bin/etcd`, as `./deploy/need` leaves it.
     fn planted(root: &Path) -> PathBuf {
-        let directory = ours(root.to_owned());
+        let directory = ours(root);
         fs::create_dir_all(&directory).unwrap();
         let program = directory.join("etcd");
         fs::write(&program, "#!/bin/sh\n").unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn search(root: &Path) -> Result<PathBuf, Missing> {
-        find_in("etcd", [ours(root.to_owned())].into_iter())
+        find_in("etcd", [ours(root)].into_iter())
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         // Only root can give a file away; for anybody else this test covers the order of search only.
         let is_given = std::os::unix::fs::chown(&stolen, Some(4321), None).is_ok();
         let own = planted(root.path());
-        let directories = || [theirs.path(), root.path()].map(|root| ours(root.to_owned())).into_iter();
+        let directories = || [theirs.path(), root.path()].map(ours).into_iter();
         assert_eq!(find_in("etcd", directories()), Ok(if is_given { own } else { stolen }));
         if is_given {
             let reason = search(theirs.path()).unwrap_err().to_string();
