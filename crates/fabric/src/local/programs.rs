@@ -150,7 +150,7 @@ mod tests {
     fn a_program_of_another_user_is_refused_and_the_next_directory_is_searched() {
         let (theirs, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let stolen = planted(theirs.path());
-        // Only root can give a file away; for anybody else this test covers the order of search only.
+        // Only root can give a file away; for other users this test covers only the order of the search.
         let is_given = std::os::unix::fs::chown(&stolen, Some(4321), None).is_ok();
         let own = planted(root.path());
         let directories = || [theirs.path(), root.path()].map(ours).into_iter();
