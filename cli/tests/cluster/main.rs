@@ -9,6 +9,7 @@ mod contract;
 mod dependencies;
 mod docker;
 mod failover;
+mod forged;
 mod healing;
 mod no_image;
 mod node_loss;
