@@ -133,7 +133,7 @@ pub(super) struct Leading<'a> {
 
 impl Leading<'_> {
     pub(super) fn has_mutant(&self, mutant: Mutant) -> bool {
-        self.settings.mutant == Some(mutant)
+        self.settings.faults.has(mutant)
     }
 
     /// The second half of the loop, after an input was observed or applied as a command: reconcile → commit → dispatch.

@@ -10,6 +10,7 @@ mod commands;
 mod commit;
 mod dispatch;
 mod events;
+pub mod faults;
 pub mod io;
 mod leader;
 mod observe;

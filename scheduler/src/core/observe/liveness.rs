@@ -50,7 +50,7 @@ impl Leading<'_> {
         let facts =
             self.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
         let zone = facts.and_then(|facts| facts.labels.get("zone"));
-        self.panic_on_purpose_in("report", zone.map_or("", String::as_str));
+        self.settings.faults.panic_in("report", zone.map_or("", String::as_str));
         if let Some(progress) =
             self.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.progress)
             && !self.lead.outbox.progress().covers(progress)

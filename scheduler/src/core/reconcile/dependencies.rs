@@ -124,7 +124,7 @@ fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(entry) = leading.state.dependencies.entries.get(name) else {
         return leading.lead.timers.set(Timer::Dependency(name.clone()), None);
     };
-    leading.panic_on_purpose_for(&entry.record.spec, entry.is_removing());
+    leading.settings.faults.panic_on(&entry.record.spec, entry.is_removing());
     let (needed, refused) = needed(leading, name, entry);
     let seen: Vec<Option<&PodFacts>> = (entry.pairs.iter())
         .map(|pair| leading.reports.pod(&pair.node, &place_of(pair).pod_id(name, pair.version).ok()?))

@@ -275,16 +275,4 @@ impl<'a> ReportedPods<'a> {
             beside: slots().map(|(index, slot)| look(index, slot.next.as_deref())).collect(),
         }
     }
-
-    /// Whatever pod of an instance its node reports, for the simulator.
-    pub(super) fn by_name(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
-        let look = |number: u32, pod: Option<&Slot>| {
-            let node = pod?.node.as_ref()?;
-            reports.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
-        };
-        Self {
-            seen: (1..).zip(group.slots()).map(|(number, slot)| look(number, Some(slot))).collect(),
-            beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
-        }
-    }
 }

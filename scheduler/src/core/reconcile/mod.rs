@@ -10,7 +10,6 @@ pub(in crate::core) mod apply;
 pub(in crate::core) mod coalesce;
 pub(in crate::core) mod dependencies;
 pub(in crate::core) mod input;
-mod mutants;
 pub(in crate::core) mod ports;
 pub(in crate::core) mod queue;
 pub(in crate::core) mod rate_limit;

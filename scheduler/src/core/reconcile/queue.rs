@@ -11,13 +11,12 @@ use contract::record::Slot;
 use planner::group::plan_group;
 
 use crate::core::commands;
-use crate::core::io::Mutant;
 use crate::core::leader::{Leading, SWEEP_EVERY};
 use crate::core::state::quarantine::Object;
 use crate::core::timers::Timer;
 
-use super::input::{self, GroupInput, ReportedPods};
-use super::{apply, dependencies, mutants, removal};
+use super::input::{self, GroupInput};
+use super::{apply, dependencies, removal};
 
 /// Unschedulable groups are tried again this long after capacity may have appeared: many changes, one attempt.
 const RETRY_UNSCHEDULABLE_AFTER: Duration = Duration::from_millis(500);
@@ -76,12 +75,9 @@ impl Leading<'_> {
         self.state.nodes.prepare(need);
         let Some(group) = self.state.groups.get(name) else { return };
         let surplus = input::terminating(self, name, group);
-        let sight = if self.has_mutant(Mutant::CountsByName) {
-            ReportedPods::by_name(self.reports, name, group)
-        } else {
-            ReportedPods::of(self.reports, name, group)
-        };
-        let record = mutants::falsify_record(self, &group.record);
+        let faults = self.settings.faults;
+        let sight = faults.reported_pods(self.reports, name, group);
+        let record = faults.falsify_record(&group.record);
         let scene = GroupInput {
             state: self.state,
             settings: self.settings,
@@ -92,9 +88,9 @@ impl Leading<'_> {
             known: self.lead.commit_times.of(name),
             standings: Some(&self.state.nodes.standings),
         };
-        self.panic_on_purpose(&group.record);
+        faults.panic_on(&group.record.spec.pod, group.is_removing());
         let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));
-        let plan = mutants::falsify_plan(self, &group.record, plan);
+        let plan = faults.falsify_plan(&group.record, plan);
         self.lead.timers.set(Timer::Group(name.clone()), plan.wake_at);
         let (removing, before) = (group.is_removing(), nodes_left(group.slots()));
         self.lead.rate_limit.planned(group.slots().len(), self.now);
