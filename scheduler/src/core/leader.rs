@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use contract::event::Kind;
 use contract::fence::Term;
-use contract::name::{GroupName, NodeName};
+use contract::name::GroupName;
 use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
@@ -24,8 +24,7 @@ use super::events::dedup::EventDedup;
 use super::io::{Effect, Mutant, Settings};
 use super::observe::losses::Losses;
 use super::observe::reports::ReportCache;
-use super::reconcile::coalesce::Coalesced;
-use super::reconcile::rate_limit::RateLimit;
+use super::reconcile::queue::Queue;
 use super::reconcile::removal::nodes_of_removed;
 use super::state::State;
 use super::state::load::Stored;
@@ -45,25 +44,13 @@ pub(super) struct Leader {
     /// When the last report of any node arrived.
     pub(super) last_heard_at: Timestamp,
     pub(super) dispatch: Dispatcher,
-    /// For each node, the groups that are reconciled again when it reports or acknowledges an order.
-    pub(super) waiting_on_node: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
     /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
     pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
     /// Groups whose pod specs an older version stored under other digests: the next write of the record stores them again.
     pub(super) redigested: BTreeSet<GroupName>,
     pub(super) timers: Timers,
-    pub(super) to_reconcile: BTreeSet<GroupName>,
-    /// Delays reconciliation that reports request.
-    pub(super) rate_limit: RateLimit,
-    /// Groups whose reports are coalesced.
-    pub(super) coalesced: Coalesced,
-    /// Groups with an instance that found no place.
-    pub(super) unschedulable: BTreeSet<GroupName>,
-    /// The group that the slow sweep marked last.
-    pub(super) swept: Option<GroupName>,
-    /// A group returned stream ports since ports were last granted. True at the start of a leadership.
-    pub(super) ports_freed: bool,
+    pub(super) queue: Queue,
     pub(super) event_dedup: EventDedup,
     /// What goes wrong and stays so.
     pub(super) conditions: Conditions,
@@ -90,17 +77,11 @@ impl Leader {
             listening_since: now,
             last_heard_at: now,
             dispatch: Dispatcher::new(floor, state),
-            waiting_on_node: BTreeMap::new(),
             outbox,
             respecified: BTreeMap::new(),
             redigested: BTreeSet::new(),
             timers: Timers::default(),
-            to_reconcile: BTreeSet::new(),
-            rate_limit: RateLimit::default(),
-            coalesced: Coalesced::new(),
-            unschedulable: BTreeSet::new(),
-            swept: None,
-            ports_freed: true,
+            queue: Queue::new(),
             event_dedup: EventDedup::new(state),
             conditions: Conditions::default(),
             losses: Losses::default(),
@@ -161,13 +142,13 @@ impl Leading<'_> {
     pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Node(node) => self.judge_node(&node),
-            Timer::Group(group) => drop(self.lead.to_reconcile.insert(group)),
+            Timer::Group(group) => self.lead.queue.mark(group),
             Timer::Coalesced(group) => reconcile::coalesce::check_coalesced(self, group),
             Timer::Dependency(name) => reconcile::dependencies::mark_dependency(self, name),
             Timer::Order(node) => self.check_queue(&node),
             // The order leaves in `send_orders`, which follows every input.
             Timer::Window => {}
-            Timer::Unschedulable => self.lead.to_reconcile.extend(self.lead.unschedulable.iter().cloned()),
+            Timer::Unschedulable => self.lead.queue.mark_all_unschedulable(),
             Timer::Condition(key) => events::conditions::check(self, key),
             Timer::Losses => observe::losses::check_losses(self),
             Timer::Sweep => self.sweep(),
@@ -231,7 +212,7 @@ impl Leading<'_> {
             }
         }
         for (name, group) in &mut self.state.groups {
-            self.lead.to_reconcile.insert(name.clone());
+            self.lead.queue.mark(name.clone());
             if group.is_removing() {
                 group.unconfirmed_nodes = nodes_of_removed(group, &nodes);
             }

@@ -160,7 +160,7 @@ impl Core {
             return lead.timers.next();
         }
         // What a stopped engine has marked waits for its start, however long.
-        let idle = lead.to_reconcile.is_empty() && self.state.dependencies.is_settled();
+        let idle = lead.queue.is_empty() && self.state.dependencies.is_settled();
         if idle || lead.store_is_behind || self.state.is_paused() { lead.timers.next() } else { Some(self.now) }
     }
 

@@ -215,7 +215,7 @@ impl Leading<'_> {
         let before = self.state.assignments(name);
         let writes = vec![reconcile::apply::set_record(self, name, record)];
         let changes = before.changes_to(&self.state.assignments(name));
-        self.lead.to_reconcile.insert(name.clone());
+        self.lead.queue.mark(name.clone());
         Bundle { writes, changes, ..Bundle::default() }
     }
 }

@@ -62,7 +62,7 @@ fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
     leading.state.engine_unread = false;
     if before.running != engine.running || before.guarding != engine.guarding {
         // Every group may hold something that was left alone.
-        leading.lead.to_reconcile.extend(leading.state.groups.keys().cloned());
+        leading.lead.queue.mark_all(leading.state.groups.keys().cloned());
     }
     let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
     let effects = events::switched(before, engine, leading.now);

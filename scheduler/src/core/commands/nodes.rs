@@ -111,7 +111,7 @@ fn set_node_intent(leading: &mut Leading<'_>, node: &NodeName, intent: NodeInten
     let own = agent_facts(leading, node);
     leading.state.set_intent(node, intent, Some(&own));
     // A label may change the unit of an instance, or make room for an unschedulable one.
-    leading.lead.to_reconcile.extend(leading.state.groups_on(node));
+    leading.lead.queue.mark_all(leading.state.groups_on(node));
     leading.retry_unschedulable();
     let effects = vec![events::of_node(node, message, leading.now)];
     Bundle { writes: vec![write], effects, ..Bundle::default() }
@@ -139,7 +139,7 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
     }
     leading.reports.forget(node);
     leading.judge_node(node);
-    leading.lead.to_reconcile.extend(groups);
+    leading.lead.queue.mark_all(groups);
     reconcile::dependencies::recheck_dependencies_on(leading, node);
     Ok(bundle)
 }
@@ -208,10 +208,10 @@ fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
     leading.lead.timers.set(Timer::Condition(ConditionKey::Engine(node.clone())), None);
     observe::losses::came_back(leading, node);
     leading.lead.dispatch.forget(node);
-    leading.lead.to_reconcile.extend(leading.lead.waiting_on_node.remove(node).into_iter().flatten());
+    leading.lead.queue.release_waiting_on(node);
     for (name, group) in &mut leading.state.groups {
         if group.unconfirmed_nodes.remove(node) {
-            leading.lead.to_reconcile.insert(name.clone());
+            leading.lead.queue.mark(name.clone());
         }
     }
     let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();

@@ -96,7 +96,7 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
 
 fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {
     match object {
-        Object::Group(name) => drop(leading.lead.to_reconcile.insert(name.clone())),
+        Object::Group(name) => leading.lead.queue.mark(name.clone()),
         Object::Dependency(name) => reconcile::dependencies::mark_dependency(leading, name.clone()),
         Object::Node(_) => {}
     }

@@ -106,7 +106,7 @@ impl Leading<'_> {
         }
         self.retry_unschedulable();
         if engine_before != Some(engine) {
-            self.lead.to_reconcile.extend(self.state.groups_on(node));
+            self.lead.queue.mark_all(self.state.groups_on(node));
             self.engine_changed(node, engine_before, engine);
         }
     }
@@ -120,7 +120,7 @@ impl Leading<'_> {
                 self.effects.push(Effect::AskWhole { node });
             }
         }
-        self.lead.to_reconcile.insert(name);
+        self.lead.queue.mark(name);
     }
 
     /// Judges whether a node is alive and does what follows when that changed.
@@ -137,7 +137,7 @@ impl Leading<'_> {
         if before == judgement.liveness {
             return;
         }
-        self.lead.to_reconcile.extend(self.state.groups_on(node));
+        self.lead.queue.mark_all(self.state.groups_on(node));
         reconcile::dependencies::recheck_dependencies_on(self, node);
         match judgement.liveness {
             Liveness::Alive => {
@@ -223,8 +223,8 @@ impl Leading<'_> {
     fn lost(&mut self, node: &NodeName) {
         let seen = self.reports.get(node).and_then(|observed| observed.report.as_ref());
         let groups = seen.into_iter().flat_map(|report| report.pods.keys().map(|pod| pod.group.clone()));
-        self.lead.to_reconcile.extend(groups.filter(|group| self.state.groups.contains_key(group)));
-        self.lead.to_reconcile.extend(self.lead.waiting_on_node.get(node).into_iter().flatten().cloned());
+        self.lead.queue.mark_all(groups.filter(|group| self.state.groups.contains_key(group)));
+        self.lead.queue.mark_waiting_on(node);
         if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
             record.lost = true;
             let writes = vec![commit::put(keys::node(node), &*record)];

@@ -17,11 +17,7 @@ use crate::core::state::revisions::Origin;
 use crate::core::{events, state};
 
 pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: GroupPlan) {
-    if plan.waiting {
-        leading.lead.unschedulable.insert(name.clone())
-    } else {
-        leading.lead.unschedulable.remove(name)
-    };
+    leading.lead.queue.set_unschedulable(name, plan.waiting);
     let effects = events::incident::events_of_plan(leading, name, &plan);
     let mut bundle = Bundle { effects, ..Bundle::default() };
     let is_news = plan.record.is_some() || plan.release.is_some();
@@ -38,7 +34,7 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
         if let Some(record) = plan.record {
             if record.operation.is_none() && !record.drifts.is_empty() {
                 // The lock is free for a move that waits in the record.
-                leading.lead.to_reconcile.insert(name.clone());
+                leading.lead.queue.mark(name.clone());
             }
             bundle.writes.push(set_record(leading, name, record));
         }
@@ -90,7 +86,9 @@ pub(in crate::core) fn set_record(leading: &mut Leading<'_>, name: &GroupName, r
     }
     let before = leading.state.claims.of(name).cloned();
     leading.state.set_record(name, record, leading.settings.quota_cores);
-    leading.lead.ports_freed |= before.as_ref() != leading.state.claims.of(name);
+    if before.as_ref() != leading.state.claims.of(name) {
+        leading.lead.queue.note_ports_freed();
+    }
     write
 }
 

@@ -207,17 +207,17 @@ pub(super) fn await_confirmations(leading: &mut Leading<'_>, name: &GroupName, l
         slot.leaves.is_some() && slot.leaves.as_ref() != before && is_confirmed_gone(leading, name, instance, slot)
     });
     for node in nodes {
-        leading.lead.waiting_on_node.entry(node).or_default().insert(name.clone());
+        leading.lead.queue.wait_for(node, name);
     }
     if at_once {
-        leading.lead.to_reconcile.insert(name.clone());
+        leading.lead.queue.mark(name.clone());
     }
 }
 
 /// The node reported or acknowledged an order: the groups that wait for it are reconciled.
 pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeName) {
     dependencies::recheck_removals(leading, node);
-    for group in leading.lead.waiting_on_node.remove(node).unwrap_or_default() {
+    for group in leading.lead.queue.take_waiting_on(node) {
         leading.reconcile_soon(group);
     }
 }

@@ -12,6 +12,6 @@ pub(in crate::core) mod dependencies;
 pub(in crate::core) mod input;
 pub(in crate::core) mod ports;
 pub(in crate::core) mod queue;
-pub(in crate::core) mod rate_limit;
+mod rate_limit;
 pub(in crate::core) mod removal;
 pub(in crate::core) mod waits;
