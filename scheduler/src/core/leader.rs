@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use contract::event::Kind;
-use contract::fence::Term;
 use contract::name::GroupName;
 use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
@@ -22,6 +21,7 @@ use super::dispatch::dispatcher::Dispatcher;
 use super::events::conditions::Conditions;
 use super::events::dedup::EventDedup;
 use super::io::{Effect, Mutant, Settings};
+use super::leadership::Leadership;
 use super::observe::losses::Losses;
 use super::observe::reports::ReportCache;
 use super::reconcile::queue::Queue;
@@ -38,7 +38,7 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
 /// What only a leader has.
 #[derive(Debug)]
 pub(super) struct Leader {
-    pub(super) term: Term,
+    pub(super) leadership: Leadership,
     /// Since when it listens without a break.
     pub(super) listening_since: Timestamp,
     /// When the last report of any node arrived.
@@ -58,22 +58,12 @@ pub(super) struct Leader {
     pub(super) losses: Losses,
     /// Since when decisions are known to be stored.
     pub(super) commit_times: CommitTimes,
-    /// Why it will not lead any longer.
-    pub(super) resigned: Option<String>,
-    /// Why it steps down after the last commit. Its effects are performed, unlike those of a leader that resigned.
-    pub(super) step_down: Option<String>,
-    /// This leader only puts a backup in place.
-    pub(super) restoring: bool,
-    /// The highest term above its own that a node's answer named.
-    pub(super) overtaken: Term,
-    /// The store came back with an older state: nothing is reconciled until a backup is restored.
-    pub(super) store_is_behind: bool,
 }
 
 impl Leader {
-    pub(super) fn new(term: Term, floor: u64, state: &State, outbox: Outbox, now: Timestamp) -> Self {
+    pub(super) fn new(leadership: Leadership, floor: u64, state: &State, outbox: Outbox, now: Timestamp) -> Self {
         Self {
-            term,
+            leadership,
             listening_since: now,
             last_heard_at: now,
             dispatch: Dispatcher::new(floor, state),
@@ -86,11 +76,6 @@ impl Leader {
             conditions: Conditions::default(),
             losses: Losses::default(),
             commit_times: CommitTimes::of_stored(state, now),
-            resigned: None,
-            step_down: None,
-            restoring: state.restore.is_some(),
-            overtaken: Term(0),
-            store_is_behind: false,
         }
     }
 }
@@ -123,7 +108,7 @@ impl Leading<'_> {
             self.fire_guarded(timer);
         }
         // An agent that applied orders of an older state would refuse the newer state when a restore brings it back.
-        if self.lead.restoring || self.lead.store_is_behind {
+        if !self.lead.leadership.may_reconcile() {
             return self.commit();
         }
         self.reconcile_marked();
@@ -222,7 +207,7 @@ impl Leading<'_> {
         observe::history::note_all_history(self);
         events::incident::note_all_missed(self);
         events::conditions::note_all_conditions(self);
-        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
+        let message = format!("{} leads, term {}", self.settings.name, self.lead.leadership.term());
         self.emit(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
         self.lead.timers.set(Timer::Sweep, Some(self.now + SWEEP_EVERY));
     }

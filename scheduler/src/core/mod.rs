@@ -13,6 +13,7 @@ mod events;
 pub mod faults;
 pub mod io;
 mod leader;
+mod leadership;
 mod observe;
 pub mod queries;
 mod reconcile;
@@ -37,6 +38,7 @@ use self::commands::limits::StoreSize;
 use self::commit::Outbox;
 use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
+use self::leadership::{Ending, Leadership};
 use self::observe::reports::ReportCache;
 use self::queries::{Answered, Queries};
 use self::state::load::Stored;
@@ -156,17 +158,21 @@ impl Core {
     /// When the core wants [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
-        if lead.restoring {
+        if lead.leadership.is_restoring() {
             return lead.timers.next();
         }
         // What a stopped engine has marked waits for its start, however long.
         let idle = lead.queue.is_empty() && self.state.dependencies.is_settled();
-        if idle || lead.store_is_behind || self.state.is_paused() { lead.timers.next() } else { Some(self.now) }
+        if idle || lead.leadership.is_store_behind() || self.state.is_paused() {
+            lead.timers.next()
+        } else {
+            Some(self.now)
+        }
     }
 
     /// The term while this process leads.
     pub fn term(&self) -> Option<Term> {
-        self.leader().map(|lead| lead.term)
+        self.leader().map(|lead| lead.leadership.term())
     }
     fn leader(&self) -> Option<&Leader> {
         match &self.role {
@@ -216,19 +222,22 @@ impl Core {
             effects: Vec::new(),
         };
         act(&mut leading);
-        if leading.lead.resigned.is_none() && leading.lead.step_down.is_none() && !self.is_batching {
+        if !leading.lead.leadership.is_ending() && !self.is_batching {
             leading.work();
         }
         let mut effects = leading.effects;
-        self.overtaken = self.overtaken.max(lead.overtaken);
-        if let Some(reason) = lead.step_down.take().filter(|_| lead.resigned.is_none()) {
-            self.follow();
-            effects.push(Effect::StepDown { reason });
-            return effects;
-        }
-        let Some(reason) = lead.resigned.take() else { return effects };
+        self.overtaken = self.overtaken.max(lead.leadership.overtaken());
+        let reason = match lead.leadership.take_ending() {
+            None => return effects,
+            Some(Ending::StepDown { reason }) => reason,
+            Some(Ending::Resignation { reason }) => {
+                effects.clear();
+                reason
+            }
+        };
         self.follow();
-        vec![Effect::StepDown { reason }]
+        effects.push(Effect::StepDown { reason });
+        effects
     }
 
     /// Builds the state from what is stored and reported. Returns the values that cannot be read.
@@ -257,9 +266,9 @@ impl Core {
     /// Stops leading and forgets every decision that was not committed.
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
-            self.counted = (lead.term, lead.dispatch.highest_generation());
+            self.counted = (lead.leadership.term(), lead.dispatch.highest_generation());
             // No node obeyed what was committed to an older state: the newer state lacks those commits when it is put back.
-            if !lead.store_is_behind {
+            if !lead.leadership.is_store_behind() {
                 self.progress.clone_from(lead.outbox.progress());
             }
             self.role = Role::Follower;
@@ -294,8 +303,8 @@ impl Core {
         let progress = self.state.progress.clone().unwrap_or_else(|| Progress::since(term));
         let progress = progress.of_store(&self.state.store.stores);
         let outbox = Outbox::over(&self.stored, unfinished, term, progress);
-        let mut leader = Leader::new(term, floor, &self.state, outbox, self.now);
-        leader.overtaken = self.overtaken;
+        let leadership = Leadership::new(term, self.state.restore.is_some(), self.overtaken);
+        let leader = Leader::new(leadership, floor, &self.state, outbox, self.now);
         self.role = Role::Leader(Box::new(leader));
         let restore = self.state.restore.clone();
         let known = self.progress.clone();
@@ -317,7 +326,7 @@ impl Core {
             return self.lead(|leading| leading.emit(events));
         }
         if let Role::Leader(lead) = &self.role
-            && !lead.restoring
+            && !lead.leadership.is_restoring()
         {
             return self.lead(|leading| leading.report(message));
         }
@@ -372,7 +381,7 @@ impl Core {
 
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
     fn may_be_incomplete(&self) -> bool {
-        let is_replaced = self.leader().is_some_and(|lead| lead.store_is_behind || lead.restoring);
+        let is_replaced = self.leader().is_some_and(|lead| !lead.leadership.may_reconcile());
         is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
     }
 

@@ -31,7 +31,7 @@ const UNREADABLE: &str = "malformed";
 impl Leading<'_> {
     /// The next message of the command stream.
     pub(in crate::core) fn command(&mut self, delivery: Delivery) {
-        if self.lead.restoring {
+        if self.lead.leadership.is_restoring() {
             // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
             return;
         }

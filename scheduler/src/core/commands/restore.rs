@@ -169,7 +169,7 @@ fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
 fn highest_term(leading: &Leading<'_>) -> u64 {
     let obeyed = leading.reports.all().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
     let time = u64::try_from(leading.now.as_millis()).unwrap_or(0);
-    obeyed.max(leading.lead.term.0).max(leading.lead.overtaken.0).max(time)
+    obeyed.max(leading.lead.leadership.term().0).max(leading.lead.leadership.overtaken().0).max(time)
 }
 
 fn former_store(backup: &Backup) -> StoreRecord {

@@ -64,7 +64,7 @@ impl Leading<'_> {
     }
 
     pub(in crate::core) fn commit(&mut self) {
-        let (released, commit) = self.lead.outbox.start(self.lead.term);
+        let (released, commit) = self.lead.outbox.start(self.lead.leadership.term());
         for part in released {
             self.release(part);
         }
@@ -99,13 +99,13 @@ impl Leading<'_> {
             }
             CommitResult::WentBack => {
                 let reason = "etcd came back with an older state and lacks commits of this leader";
-                self.lead.resigned = Some(reason.to_owned());
+                self.lead.leadership.resign(reason);
             }
             CommitResult::Denied => {
                 let reason = "etcd refuses the credentials of this scheduler (permission denied or not authenticated)";
-                self.lead.resigned = Some(reason.to_owned());
+                self.lead.leadership.resign(reason);
             }
-            CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),
+            CommitResult::Fenced => self.lead.leadership.resign("a write was fenced: another scheduler leads"),
         }
     }
 
@@ -129,8 +129,8 @@ impl Leading<'_> {
     }
 
     fn release(&mut self, Released { effects, changes, switches, spared, decided, step_down }: Released) {
-        if step_down.is_some() {
-            self.lead.step_down = step_down;
+        if let Some(reason) = step_down {
+            self.lead.leadership.step_down(reason);
         }
         if let Some(decided) = decided {
             durability::note_stored(self, decided);

@@ -25,9 +25,9 @@ pub(super) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, reason: &str
         // It decides nothing: the events of a few instances are not there after a restart.
         return leading.emit(vec![Effect::Record(events::event(Kind::Quarantined, reason, leading.now))]);
     }
-    if leading.lead.restoring || (objects.is_empty() && bundle.command.is_none()) {
+    if leading.lead.leadership.is_restoring() || (objects.is_empty() && bundle.command.is_none()) {
         // There is nothing to put aside: half of a backup must not be taken for all of it.
-        leading.lead.resigned = Some(reason);
+        leading.lead.leadership.resign(reason);
         return;
     }
     let refusal = refusing(leading, &bundle, &reason);
