@@ -22,6 +22,7 @@ use super::events::conditions::Conditions;
 use super::events::dedup::EventDedup;
 use super::io::{Effect, Mutant, Settings};
 use super::leadership::Leadership;
+use super::observe::listening::Listening;
 use super::observe::losses::Losses;
 use super::observe::reports::ReportCache;
 use super::reconcile::queue::Queue;
@@ -39,10 +40,7 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Leader {
     pub(super) leadership: Leadership,
-    /// Since when it listens without a break.
-    pub(super) listening_since: Timestamp,
-    /// When the last report of any node arrived.
-    pub(super) last_heard_at: Timestamp,
+    pub(super) listening: Listening,
     pub(super) dispatch: Dispatcher,
     pub(super) outbox: Outbox,
     /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
@@ -64,8 +62,7 @@ impl Leader {
     pub(super) fn new(leadership: Leadership, floor: u64, state: &State, outbox: Outbox, now: Timestamp) -> Self {
         Self {
             leadership,
-            listening_since: now,
-            last_heard_at: now,
+            listening: Listening::start(now),
             dispatch: Dispatcher::new(floor, state),
             outbox,
             respecified: BTreeMap::new(),

@@ -154,8 +154,8 @@ fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal>
             let silence = events::shown(silence);
             format!("{node} was heard {ago} ago: stop its agent first, then ask again after {silence} of silence")
         }
-        None if leading.now.since(leading.lead.listening_since) < silence => {
-            let listened = events::shown(leading.now.since(leading.lead.listening_since));
+        None if leading.now.since(leading.lead.listening.since()) < silence => {
+            let listened = events::shown(leading.now.since(leading.lead.listening.since()));
             format!("this leader has listened for {listened} only and {node} may still be heard: ask again in a moment")
         }
         Some(_) | None => return Ok(()),

@@ -89,11 +89,11 @@ impl Leading<'_> {
     }
 
     fn note_hearing(&mut self) {
-        let deaf = self.now.since(self.lead.last_heard_at) >= self.settings.suspect_after;
+        let deaf = self.lead.listening.is_deaf(self.now, self.settings.suspect_after);
         if deaf && !self.has_mutant(Mutant::NoFailoverGrace) {
-            self.lead.listening_since = self.now;
+            self.lead.listening.restart(self.now);
         }
-        self.lead.last_heard_at = self.now;
+        self.lead.listening.note_report(self.now);
         self.reports.listen(self.now, self.settings.suspect_after);
     }
 
@@ -190,7 +190,7 @@ impl Leading<'_> {
         };
         let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
         let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
-        let (listening_since, deaf_until) = (self.lead.listening_since, self.reports.deaf_until);
+        let (listening_since, deaf_until) = (self.lead.listening.since(), self.reports.deaf_until);
         let hearing =
             Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
@@ -200,7 +200,7 @@ impl Leading<'_> {
             return liveness::check(hearing, &limits, self.now);
         }
         let judgement = liveness::check(hearing, &limits, self.now);
-        let deaf = self.now.since(self.lead.last_heard_at) >= settings.suspect_after;
+        let deaf = self.lead.listening.is_deaf(self.now, settings.suspect_after);
         let was_lost = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let has_told = self.reports.get(node).is_some_and(|observed| observed.report.is_some());
         if judgement.liveness == Liveness::Alive && !has_told {

@@ -87,7 +87,7 @@ fn losses(leading: &mut Leading<'_>) -> Option<(Vec<NodeName>, Timestamp)> {
 /// Stops the engine if enough nodes are still silent.
 pub(in crate::core) fn check_losses(leading: &mut Leading<'_>) {
     let Some((nodes, last)) = losses(leading) else { return };
-    let bus_works = leading.lead.last_heard_at > last || leading.now >= last + DEAD_BUS_KNOWN;
+    let bus_works = leading.lead.listening.has_report_after(last) || leading.now >= last + DEAD_BUS_KNOWN;
     if !bus_works {
         return check_soon(leading);
     }

@@ -42,7 +42,7 @@ pub(in crate::core) fn resign_if_replaced(leading: &mut Leading<'_>, stored: &Pr
 
 /// Whether a command that JetStream stored at this time, in nanoseconds, is newer than a leadership over an older state.
 pub(in crate::core) fn waits_for_recovery(leading: &Leading<'_>, stored_at: Option<i64>) -> bool {
-    let is_new = |nanos: i64| nanos / 1_000_000 >= leading.lead.listening_since.as_millis();
+    let is_new = |nanos: i64| nanos / 1_000_000 >= leading.lead.listening.since().as_millis();
     leading.lead.leadership.is_store_behind() && stored_at.is_none_or(is_new)
 }
 
