@@ -3,19 +3,19 @@
 //! [`Leader`] is the state that only a leader has, [`Leading`] the leader at work on one input. An input is observed or applied
 //! as a command (`Core::on`); [`Leading::work`] does what follows from it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::event::Kind;
 use contract::name::GroupName;
 use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
-use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 use super::commands::limits::StoreSize;
 use super::commit::Outbox;
 use super::commit::durability::CommitTimes;
+use super::commit::specs::SpecChanges;
 use super::dispatch::desired::assignments;
 use super::dispatch::dispatcher::Dispatcher;
 use super::events::conditions::Conditions;
@@ -43,10 +43,7 @@ pub(super) struct Leader {
     pub(super) listening: Listening,
     pub(super) dispatch: Dispatcher,
     pub(super) outbox: Outbox,
-    /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
-    pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
-    /// Groups whose pod specs an older version stored under other digests: the next write of the record stores them again.
-    pub(super) redigested: BTreeSet<GroupName>,
+    pub(super) specs: SpecChanges,
     pub(super) timers: Timers,
     pub(super) queue: Queue,
     pub(super) event_dedup: EventDedup,
@@ -65,8 +62,7 @@ impl Leader {
             listening: Listening::start(now),
             dispatch: Dispatcher::new(floor, state),
             outbox,
-            respecified: BTreeMap::new(),
-            redigested: BTreeSet::new(),
+            specs: SpecChanges::default(),
             timers: Timers::default(),
             queue: Queue::new(),
             event_dedup: EventDedup::new(state),

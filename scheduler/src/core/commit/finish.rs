@@ -1,14 +1,10 @@
 //! Passes decisions to the outbox, and does what follows when a commit ends.
 
-use contract::layout::{Owner, SpecRef};
-use contract::name::GroupName;
-use contract::spec::PodSpec;
-
 use crate::core::commands::limits;
 use crate::core::commit;
 use crate::core::io::{CommitResult, Effect, Mutant, Write};
 use crate::core::leader::Leading;
-use crate::core::state::{Group, Warning};
+use crate::core::state::Warning;
 use crate::core::timers::Timer;
 
 use super::{Bundle, Released, durability, unstorable};
@@ -19,7 +15,7 @@ impl Leading<'_> {
         for change in &bundle.changes {
             self.lead.dispatch.expect(change);
         }
-        bundle.writes.extend(self.spec_writes());
+        bundle.writes.extend(self.take_spec_writes());
         bundle.effects.extend(self.lead.event_dedup.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
@@ -34,33 +30,6 @@ impl Leading<'_> {
         if !effects.is_empty() && !self.lead.outbox.is_full() {
             self.decide(Bundle { effects, ..Bundle::default() });
         }
-    }
-
-    /// The next decision changes the record or the revisions of a group: notes the pod specs that are stored of it.
-    pub(in crate::core) fn note_specs(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        let specs = || group.specs().cloned().collect();
-        self.lead.respecified.entry(name.clone()).or_insert_with(specs);
-    }
-
-    /// Finds the groups whose pod specs are stored under other digests than this version computes.
-    pub(in crate::core) fn note_redigested(&mut self) {
-        let stored = &*self.stored;
-        let is_stored = |name: &GroupName, pod| stored.contains_key(&Owner::Group(name).key(&SpecRef::to(pod).digest));
-        let redigested =
-            self.state.groups.iter().filter(|(name, group)| !group.specs().all(|pod| is_stored(name, pod)));
-        self.lead.redigested = redigested.map(|(name, _)| name.clone()).collect();
-    }
-
-    /// The writes that store the pod specs of the noted groups and delete unused ones.
-    fn spec_writes(&mut self) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for (name, before) in std::mem::take(&mut self.lead.respecified) {
-            let after: Vec<&PodSpec> = self.state.groups.get(&name).into_iter().flat_map(Group::specs).collect();
-            let before: Vec<&PodSpec> = before.iter().collect();
-            writes.extend(commit::spec_writes(Owner::Group(&name), &before, &after));
-        }
-        writes
     }
 
     pub(in crate::core) fn commit(&mut self) {

@@ -78,12 +78,7 @@ fn orders_otherwise(leading: &Leading<'_>, name: &GroupName, after: &GroupRecord
 /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
 pub(in crate::core) fn set_record(leading: &mut Leading<'_>, name: &GroupName, record: GroupRecord) -> Write {
     let write = commit::put_entry(layout::put_group(name, &record));
-    if leading.lead.redigested.remove(name) {
-        leading.lead.respecified.insert(name.clone(), Vec::new());
-    } else if leading.state.groups.get(name).is_none_or(|group| !has_same_specs(&group.record, &record)) {
-        leading.note_specs(name);
-        leading.lead.respecified.entry(name.clone()).or_default();
-    }
+    leading.note_specs_of(name, &record);
     let before = leading.state.claims.of(name).cloned();
     leading.state.set_record(name, record, leading.settings.quota_cores);
     if before.as_ref() != leading.state.claims.of(name) {
@@ -99,9 +94,4 @@ fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Orig
     // The newest of the versions that count as the new one is the one it copies.
     let copies = after.equals.last().copied();
     Origin { by: String::new(), cause: after.last_error.clone(), copies, takes_back: true }
-}
-
-/// Whether two records refer to the same pod specs.
-fn has_same_specs(one: &GroupRecord, other: &GroupRecord) -> bool {
-    (&one.spec.pod, &one.former) == (&other.spec.pod, &other.former)
 }

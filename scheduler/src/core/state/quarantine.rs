@@ -393,7 +393,7 @@ impl Leading<'_> {
     }
 
     fn restore_group(&mut self, name: &GroupName, stored: &Stored) {
-        self.lead.respecified.remove(name);
+        self.lead.specs.forget(name);
         self.state.reload_group(name, stored, self.settings.quota_cores);
         let nodes: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         if let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) {
