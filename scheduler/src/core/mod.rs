@@ -163,7 +163,7 @@ impl Core {
         }
         // What a stopped engine has marked waits for its start, however long.
         let idle = lead.queue.is_empty() && self.state.dependencies.is_settled();
-        if idle || lead.leadership.is_store_behind() || self.state.is_paused() {
+        if idle || lead.leadership.is_store_behind() || self.state.cluster.is_paused() {
             lead.timers.next()
         } else {
             Some(self.now)
@@ -382,7 +382,7 @@ impl Core {
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
     fn may_be_incomplete(&self) -> bool {
         let is_replaced = self.leader().is_some_and(|lead| !lead.leadership.may_reconcile());
-        is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
+        is_replaced || !self.state.foreign_store.is_empty() || self.state.cluster.are_callbacks_unread()
     }
 
     /// A standby has no timers: it judges liveness when a query arrives.

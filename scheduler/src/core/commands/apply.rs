@@ -8,7 +8,7 @@ use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
 use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord};
+use contract::record::{Cursor, GroupRecord};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events::command::CommandEvent;
@@ -120,7 +120,7 @@ impl Leading<'_> {
     }
 
     fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {
-        let refuses = self.state.engine.refuses_changes() && !verb.passes_read_only();
+        let refuses = self.state.cluster.switches().refuses_changes() && !verb.passes_read_only();
         if refuses && !self.has_mutant(Mutant::NoBrakes) {
             return Err(Refusal::ReadOnly);
         }
@@ -159,28 +159,27 @@ impl Leading<'_> {
     }
 
     fn add_callback(&mut self, url: String) -> Result<Bundle, Refusal> {
-        if self.state.callbacks.contains(&url) {
+        if self.state.cluster.callbacks().contains(&url) {
             return Ok(Bundle::default());
         }
-        if self.state.callbacks.len() >= MOST_CALLBACKS {
+        if self.state.cluster.callbacks().len() >= MOST_CALLBACKS {
             return Err(Refusal::Limit { what: "callbacks".to_owned(), limit: MOST_CALLBACKS as u64 });
         }
-        self.state.callbacks.insert(url);
+        self.state.cluster.add_callback(url);
         Ok(self.callbacks_bundle())
     }
 
     fn remove_callback(&mut self, url: &str) -> Result<Bundle, Refusal> {
-        if !self.state.callbacks.remove(url) {
+        if !self.state.cluster.remove_callback(url) {
             return Err(Refusal::CallbackUnknown);
         }
         Ok(self.callbacks_bundle())
     }
 
     fn callbacks_bundle(&mut self) -> Bundle {
-        self.state.callbacks_unread = false;
         self.state.warnings.remove(&Warning::CallbacksUnread);
-        let record = CallbacksRecord { urls: self.state.callbacks.clone() };
-        Bundle { writes: vec![commit::put(keys::CALLBACKS.to_owned(), &record)], ..Bundle::default() }
+        let write = commit::put(keys::CALLBACKS.to_owned(), &self.state.cluster.callbacks_record());
+        Bundle { writes: vec![write], ..Bundle::default() }
     }
 
     fn cursor_write(&self) -> Write {

@@ -45,7 +45,7 @@ impl Dispatcher {
             digests: SpecDigests::default(),
             floor,
             spared: Arc::new(state.untouchable()),
-            switches: state.engine.switches(),
+            switches: state.cluster.switches().switches(),
             stores: Arc::new(state.store.stores.clone()),
             uncommitted: BTreeMap::new(),
         }

@@ -80,7 +80,7 @@ fn losses(leading: &mut Leading<'_>) -> Option<(Vec<NodeName>, Timestamp)> {
     let silent = &leading.lead.losses.silent;
     let enough = enough_to_stop(leading.settings.losses_stop, leading.state.nodes.len());
     let enough = enough.is_some_and(|enough| silent.len() >= enough);
-    let last = silent.values().max().copied().filter(|_| enough && leading.state.engine.running)?;
+    let last = silent.values().max().copied().filter(|_| enough && leading.state.cluster.switches().running)?;
     Some((silent.keys().cloned().collect(), last))
 }
 

@@ -59,9 +59,9 @@ impl Queries<'_> {
             Query::Node { name } => Answer::Node(self.node_page(&name).map(Box::new)),
             Query::Cluster => Answer::Cluster(self.cluster()),
             Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
-            Query::Engine => Answer::Engine(self.state.engine),
-            Query::Constraints => Answer::Constraints(self.state.constraints.values().cloned().collect()),
-            Query::Callbacks => Answer::Callbacks(self.state.callbacks.iter().cloned().collect()),
+            Query::Engine => Answer::Engine(self.state.cluster.switches()),
+            Query::Constraints => Answer::Constraints(self.state.cluster.constraints().values().cloned().collect()),
+            Query::Callbacks => Answer::Callbacks(self.state.cluster.callbacks().iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.state.port_claims()),
             // What is stored is read from the store, by the shell.
             Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),

@@ -55,7 +55,7 @@ impl GroupInput<'_> {
         record: &GroupRecord,
         see: impl FnOnce(&GroupFacts<'_>) -> T,
     ) -> T {
-        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
+        let constraints: Vec<String> = self.state.cluster.constraints().values().map(Constraint::expression).collect();
         see(&GroupFacts {
             record,
             revisions: &group.revisions,
@@ -69,7 +69,7 @@ impl GroupInput<'_> {
             strays: self.surplus.strays,
             committed: self.known,
             release: group.release.as_ref(),
-            guard_enabled: self.state.engine.guarding,
+            guard_enabled: self.state.cluster.switches().guarding,
             constraints: &constraints,
             nodes: &self.state.nodes,
             ranking: self.standings,

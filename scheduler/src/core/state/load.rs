@@ -9,10 +9,9 @@ use contract::layout::{self, Flaw};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
 use contract::progress::Progress;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
+use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::EngineState;
 use contract::store::StoreRecord;
-use contract::switches::{ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use contract::validate::MOST_INSTANCES;
 use planner::rollout::controller::RolloutState;
@@ -138,24 +137,9 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             state.restore = restore?;
         }
         Key::RestorePart(..) => {}
-        Key::Callbacks => {
-            let callbacks = read::<CallbacksRecord>(key, stored);
-            state.callbacks_unread = callbacks.is_err();
-            state.callbacks = callbacks?.unwrap_or_default().urls;
-        }
-        Key::Engine => {
-            let engine = read::<EngineRecord>(key, stored);
-            state.engine_unread = engine.is_err();
-            // The switches are unknown: nothing is reconciled until a user starts the engine.
-            let unread = EngineRecord { running: false, ..EngineRecord::default() };
-            state.engine = engine.as_ref().map_or(unread, |engine| engine.unwrap_or_default());
-            engine?;
-        }
-        Key::Constraints => {
-            let constraints = read::<ConstraintsRecord>(key, stored);
-            state.constraints_unread = constraints.is_err();
-            state.constraints = constraints?.unwrap_or_default().constraints;
-        }
+        Key::Callbacks => state.cluster.load_callbacks(read(key, stored))?,
+        Key::Engine => state.cluster.load_switches(read(key, stored))?,
+        Key::Constraints => state.cluster.load_constraints(read(key, stored))?,
         Key::Unknown => {}
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_slots` stores the new instance, subtracts its need from
 //! node-1, adds it to node-2, and moves the pod in `assigned`.
 
+mod cluster;
 pub(in crate::core) mod dependencies;
 mod group;
 pub(in crate::core) mod load;
@@ -30,13 +31,13 @@ use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
-use contract::switches::{Constraint, EngineRecord};
 use planner::placement::{Candidate, Need, PlacedPods};
 use planner::ports::PortClaims;
 
 use crate::core::observe::history::Histories;
 use crate::core::reconcile::ports;
 
+use self::cluster::Cluster;
 use self::dependencies::Dependencies;
 use self::group::is_as_placed;
 use self::nodes::Nodes;
@@ -75,17 +76,7 @@ pub(in crate::core) struct State {
     /// Groups whose record or placement cannot be read: they exist, and agents spare their containers.
     pub(in crate::core) spared: BTreeSet<GroupName>,
     pub(in crate::core) dependencies: Dependencies,
-    pub(in crate::core) callbacks: BTreeSet<String>,
-    /// The record of the constraints cannot be read: nothing is placed until a command replaces it.
-    pub(in crate::core) constraints_unread: bool,
-    /// The record of the callbacks cannot be read.
-    pub(in crate::core) callbacks_unread: bool,
-    /// The engine's switches.
-    pub(in crate::core) engine: EngineRecord,
-    /// The stored switches cannot be read: the next change replaces them.
-    pub(in crate::core) engine_unread: bool,
-    /// Constraints of every placement, by type.
-    pub(in crate::core) constraints: BTreeMap<String, Constraint>,
+    pub(in crate::core) cluster: Cluster,
     /// Which groups own stream ports and which wait for them; follows from the records.
     pub(in crate::core) claims: PortClaims,
     /// When containers started and stopped.
