@@ -182,7 +182,7 @@ impl Core {
     }
     /// How far which command stream is in effect: a new leader reads on from here.
     pub fn cursor(&self) -> &Cursor {
-        &self.state.cursor
+        self.state.store.cursor()
     }
     /// Orders an agent found to differ under one fence; anything but 0 is a bug.
     pub fn disagreements(&self) -> u64 {
@@ -290,23 +290,15 @@ impl Core {
         let unread = self.rebuild();
         let mut effects: Vec<Effect> = unread.iter().cloned().map(Effect::Bury).collect();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
-        if let Some(reason) = &self.state.no_cursor {
-            // Without it every command of the stream would take effect once more.
-            let reason = format!("the cursor of the command stream cannot be read: {reason}");
+        if let Some(reason) = self.state.store.obstacle() {
             effects.push(Effect::StepDown { reason });
             return effects;
         }
-        if let Some(reason) = self.state.unsound.clone() {
-            effects.push(Effect::StepDown { reason });
-            return effects;
-        }
-        let progress = self.state.progress.clone().unwrap_or_else(|| Progress::since(term));
-        let progress = progress.of_store(&self.state.store.stores);
-        let outbox = Outbox::over(&self.stored, unfinished, term, progress);
-        let leadership = Leadership::new(term, self.state.restore.is_some(), self.overtaken);
+        let outbox = Outbox::over(&self.stored, unfinished, term, self.state.store.progress(term));
+        let restore = self.state.store.restore().cloned();
+        let leadership = Leadership::new(term, restore.is_some(), self.overtaken);
         let leader = Leader::new(leadership, floor, &self.state, outbox, self.now);
         self.role = Role::Leader(Box::new(leader));
-        let restore = self.state.restore.clone();
         let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
             Some(restore) => commands::restore::put_in_place(leading, restore),

@@ -36,7 +36,7 @@ impl Leading<'_> {
             return;
         }
         let Delivery { stream, sequence, stored_at, reply, command } = delivery;
-        let cursor = &self.state.cursor;
+        let cursor = self.state.store.cursor();
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
             return self.answer_again(command.ok().map(|command| command.id), reply);
@@ -50,7 +50,7 @@ impl Leading<'_> {
             }
             return;
         }
-        self.state.cursor = Cursor { stream, sequence, stored_at };
+        self.state.store.advance(Cursor { stream, sequence, stored_at });
         match command {
             Ok(command) => self.execute(command, reply),
             Err(letter) => self.refuse_unreadable(letter, reply),
@@ -183,7 +183,7 @@ impl Leading<'_> {
     }
 
     fn cursor_write(&self) -> Write {
-        commit::put(keys::CURSOR.to_owned(), &self.state.cursor)
+        commit::put(keys::CURSOR.to_owned(), self.state.store.cursor())
     }
 }
 

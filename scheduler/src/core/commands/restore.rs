@@ -78,7 +78,7 @@ fn abort(leading: &mut Leading<'_>) -> Bundle {
 
 /// Deletes the parts of the last restore, which is complete.
 pub(in crate::core) fn drop_restored_parts(leading: &mut Leading<'_>) {
-    let Some(restored) = leading.state.store.restored.clone() else { return };
+    let Some(restored) = leading.state.store.identity().restored.clone() else { return };
     let parts = staged(leading.stored).filter(|(restore, _)| *restore == restored);
     let writes = parts.map(|(_, key)| Write::Delete { key }).collect();
     for writes in commit::portions(writes).into_iter().filter(|writes| !writes.is_empty()) {
@@ -117,7 +117,7 @@ pub(in crate::core) fn put_in_place(leading: &mut Leading<'_>, record: &RestoreR
     for writes in commit::portions(replacing(leading, &backup)) {
         leading.lead.outbox.push(Bundle { writes, ..Bundle::default() });
     }
-    let store = leading.state.store.restored(&former_store(&backup), &record.restore, highest_term(leading));
+    let store = leading.state.store.identity().restored(&former_store(&backup), &record.restore, highest_term(leading));
     let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
     let writes = vec![
         commit::put(keys::STORE.to_owned(), &store),

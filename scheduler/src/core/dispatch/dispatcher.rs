@@ -46,7 +46,7 @@ impl Dispatcher {
             floor,
             spared: Arc::new(state.untouchable()),
             switches: state.cluster.switches().switches(),
-            stores: Arc::new(state.store.stores.clone()),
+            stores: Arc::new(state.store.identity().stores.clone()),
             uncommitted: BTreeMap::new(),
         }
     }

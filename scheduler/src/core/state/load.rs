@@ -3,15 +3,12 @@
 //! A group consists of several keys that may arrive in any order. A key of a known group updates its part; an unknown group is
 //! read from all its keys. A value that cannot be read becomes a dead letter, and its group is spared.
 
-use contract::backup::RestoreRecord;
 use contract::keys::{self, Key};
 use contract::layout::{self, Flaw};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
-use contract::progress::Progress;
-use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::EngineState;
-use contract::store::StoreRecord;
 use contract::time::Timestamp;
 use contract::validate::MOST_INSTANCES;
 use planner::rollout::controller::RolloutState;
@@ -116,26 +113,10 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             Some(outcome) => state.outcomes.insert(outcome),
             None => state.outcomes.remove(&id),
         },
-        Key::Cursor => {
-            let cursor = read::<Cursor>(key, stored);
-            state.no_cursor = cursor.as_ref().err().map(|flaw| flaw.reason.clone());
-            state.cursor = cursor?.unwrap_or_default();
-        }
-        Key::Store => {
-            let store = read::<StoreRecord>(key, stored);
-            note_unsound(state, store.as_ref().err());
-            state.store = store?.unwrap_or_default();
-        }
-        Key::Progress => {
-            let progress = read::<Progress>(key, stored);
-            note_unsound(state, progress.as_ref().err());
-            state.progress = progress?;
-        }
-        Key::Restore => {
-            let restore = read::<RestoreRecord>(key, stored);
-            note_unsound(state, restore.as_ref().err());
-            state.restore = restore?;
-        }
+        Key::Cursor => state.store.load_cursor(read(key, stored))?,
+        Key::Store => state.store.load_identity(read(key, stored))?,
+        Key::Progress => state.store.load_progress(read(key, stored))?,
+        Key::Restore => state.store.load_restore(read(key, stored))?,
         Key::RestorePart(..) => {}
         Key::Callbacks => state.cluster.load_callbacks(read(key, stored))?,
         Key::Engine => state.cluster.load_switches(read(key, stored))?,
@@ -143,12 +124,6 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Unknown => {}
     }
     Ok(())
-}
-
-fn note_unsound(state: &mut State, flaw: Option<&Flaw>) {
-    if let Some(flaw) = flaw {
-        state.unsound = Some(format!("{} cannot be read: {}", flaw.key, flaw.reason));
-    }
 }
 
 fn refresh_group(

@@ -16,21 +16,19 @@ pub(in crate::core) mod nodes;
 mod outcomes;
 pub(in crate::core) mod quarantine;
 pub(in crate::core) mod revisions;
+mod store;
 
 pub(in crate::core) use self::group::{Group, is_removal, pod_id, pods_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::backup::RestoreRecord;
 use contract::name::{GroupName, NodeName};
 use contract::node::NodeIntent;
 use contract::pod_id::PodId;
-use contract::progress::Progress;
 use contract::query::Liveness;
-use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
+use contract::record::{GroupRecord, NodeRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
-use contract::store::StoreRecord;
 use planner::placement::{Candidate, Need, PlacedPods};
 use planner::ports::PortClaims;
 
@@ -43,6 +41,7 @@ use self::group::is_as_placed;
 use self::nodes::Nodes;
 use self::outcomes::Outcomes;
 use self::quarantine::Quarantine;
+use self::store::StoreState;
 
 /// Intents, placements and nodes.
 #[derive(Debug, Default)]
@@ -58,17 +57,7 @@ pub(in crate::core) struct State {
     pub(in crate::core) records: BTreeMap<NodeName, NodeRecord>,
     /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
     pub(in crate::core) assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
-    pub(in crate::core) cursor: Cursor,
-    /// Why the cursor cannot be read.
-    pub(in crate::core) no_cursor: Option<String>,
-    /// Which store this is.
-    pub(in crate::core) store: StoreRecord,
-    /// The commits it holds; none when only older schedulers have led over it.
-    pub(in crate::core) progress: Option<Progress>,
-    /// A backup that is to replace everything stored.
-    pub(in crate::core) restore: Option<RestoreRecord>,
-    /// Why no scheduler may lead over this store: its identity, or the record of a restore, cannot be read.
-    pub(in crate::core) unsound: Option<String>,
+    pub(in crate::core) store: StoreState,
     /// Problems of the control plane itself, for `deployctl status`.
     pub(in crate::core) warnings: BTreeMap<Warning, String>,
     /// Nodes that belong to another store.
