@@ -190,7 +190,7 @@ impl Core {
     }
     /// Nodes that belong to another store.
     pub fn foreign_store(&self) -> usize {
-        self.state.foreign_store.len()
+        self.state.nodes.foreign_count()
     }
     /// Stored values that cannot be read.
     pub fn unreadable(&self) -> u64 {
@@ -257,7 +257,7 @@ impl Core {
             let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
             let is_heard = heard_at.is_some_and(|at| self.now.since(at) < fresh);
             // A node without a record that does not report was removed.
-            if is_heard || self.state.records.contains_key(node) {
+            if is_heard || self.state.nodes.record(node).is_some() {
                 self.state.put_node(node, &report.head.facts, report.head.engine);
             }
         }
@@ -374,7 +374,7 @@ impl Core {
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
     fn may_be_incomplete(&self) -> bool {
         let is_replaced = self.leader().is_some_and(|lead| !lead.leadership.may_reconcile());
-        is_replaced || !self.state.foreign_store.is_empty() || self.state.cluster.are_callbacks_unread()
+        is_replaced || self.state.nodes.foreign_count() > 0 || self.state.cluster.are_callbacks_unread()
     }
 
     /// A standby has no timers: it judges liveness when a query arrives.
@@ -388,7 +388,7 @@ impl Core {
         let names: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         for name in names {
             let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
-            let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
+            let found_lost = self.state.nodes.was_lost(&name);
             let deaf_until = self.reports.deaf_until;
             let hearing =
                 Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };

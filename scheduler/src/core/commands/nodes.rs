@@ -91,14 +91,14 @@ fn uncordon(leading: &mut Leading<'_>, node: &NodeName) -> Bundle {
 }
 
 fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
-    leading.state.intents.get(node).cloned().unwrap_or_default()
+    leading.state.nodes.intent(node).cloned().unwrap_or_default()
 }
 
 /// The facts that the agent reported, or else the stored ones.
 fn agent_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
     let reported =
         leading.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
-    reported.or_else(|| leading.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
+    reported.or_else(|| leading.state.nodes.record(node).map(|record| &record.facts)).cloned().unwrap_or_default()
 }
 
 /// Stores the operator's settings of a node.
@@ -133,10 +133,7 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
     }
     let intent = NodeIntent { removing: true, ..intent_of(leading, node) };
     let mut bundle = set_node_intent(leading, node, intent, "is being removed: nothing waits for it any longer");
-    if let Some(record) = leading.state.records.get_mut(node).filter(|record| !record.lost) {
-        record.lost = true;
-        bundle.writes.push(commit::put(keys::node(node), &*record));
-    }
+    bundle.writes.extend(leading.state.nodes.mark_lost(node).map(|record| commit::put(keys::node(node), record)));
     leading.reports.forget(node);
     leading.judge_node(node);
     leading.lead.queue.mark_all(groups);
@@ -173,7 +170,7 @@ fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName
 
 /// A node that is being removed reports again: the removal was a mistake.
 pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName) {
-    if !leading.state.removing.contains(node) {
+    if !leading.state.nodes.removing().contains(node) {
         return;
     }
     let intent = NodeIntent { removing: false, ..intent_of(leading, node) };
@@ -183,10 +180,10 @@ pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName
 
 /// Forgets the nodes that are being removed and that nothing is placed on any more.
 pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
-    if leading.state.removing.is_empty() {
+    if leading.state.nodes.removing().is_empty() {
         return;
     }
-    for node in leading.state.removing.clone() {
+    for node in leading.state.nodes.removing().clone() {
         let is_empty = leading.state.assigned.get(&node).is_none_or(std::collections::BTreeMap::is_empty);
         let is_bare = leading.state.dependencies.containers_on(&node) == 0;
         if is_empty && is_bare && groups_bound_to(leading, &node).is_empty() {
@@ -198,7 +195,6 @@ pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
 /// The node's queue stays: if the node comes back under this leader, no fence is used twice.
 fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
     leading.state.set_intent(node, NodeIntent::default(), None);
-    leading.state.records.remove(node);
     leading.state.nodes.remove(node);
     leading.state.assigned.remove(node);
     leading.reports.forget(node);

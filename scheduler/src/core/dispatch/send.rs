@@ -106,7 +106,7 @@ impl Leading<'_> {
     /// The node refused its order: it has `have`, of a foreign store or of a later state of this one.
     pub(super) fn foreign_store(&mut self, node: &NodeName, have: Fence, recheck_at: Timestamp) {
         self.lead.timers.set(Timer::Order(node.clone()), Some(recheck_at));
-        if !self.state.foreign_store.insert(node.clone()) {
+        if !self.state.nodes.mark_foreign(node) {
             return;
         }
         let message = format!(
@@ -118,7 +118,7 @@ impl Leading<'_> {
 
     /// The node takes orders.
     fn reconciled(&mut self, node: &NodeName) {
-        if self.state.foreign_store.remove(node) {
+        if self.state.nodes.mark_own(node) {
             self.emit(vec![events::of_node(node, "obeys this store again", self.now)]);
         }
     }

@@ -189,7 +189,7 @@ impl Leading<'_> {
             grace: settings.failover_grace,
         };
         let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
-        let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
+        let found_lost = self.state.nodes.was_lost(node);
         let (listening_since, deaf_until) = (self.lead.listening.since(), self.reports.deaf_until);
         let hearing =
             Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
@@ -225,9 +225,8 @@ impl Leading<'_> {
         let groups = seen.into_iter().flat_map(|report| report.pods.keys().map(|pod| pod.group.clone()));
         self.lead.queue.mark_all(groups.filter(|group| self.state.groups.contains_key(group)));
         self.lead.queue.mark_waiting_on(node);
-        if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
-            record.lost = true;
-            let writes = vec![commit::put(keys::node(node), &*record)];
+        if let Some(record) = self.state.nodes.mark_lost(node) {
+            let writes = vec![commit::put(keys::node(node), record)];
             let effects = vec![events::of_node(node, "lost: what has no state of its own moves elsewhere", self.now)];
             self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
@@ -240,15 +239,15 @@ impl Leading<'_> {
         let Some(own) = observed.report.as_ref().map(|report| &report.head.facts) else { return };
         let is_known =
             |record: &NodeRecord| !record.lost && record.facts == *own && record.identity == observed.identity;
-        if host.liveness != Liveness::Alive || self.state.records.get(node).is_some_and(is_known) {
+        if host.liveness != Liveness::Alive || self.state.nodes.record(node).is_some_and(is_known) {
             return;
         }
-        let before = self.state.records.get(node);
+        let before = self.state.nodes.record(node);
         let engine_reported_at = before.map_or(Timestamp::NEVER, |record| record.engine_reported_at);
         let (facts, identity) = (own.clone(), observed.identity.clone());
         let record = NodeRecord { facts, lost: false, identity, engine_reported_at };
         let writes = vec![commit::put(keys::node(node), &record)];
-        let new = self.state.records.insert(node.clone(), record).is_none();
+        let new = self.state.nodes.put_record(node.clone(), record);
         let effects = new.then(|| events::of_node(node, "joined", self.now)).into_iter().collect();
         self.decide(Bundle { writes, effects, ..Bundle::default() });
     }

@@ -86,7 +86,7 @@ impl Queries<'_> {
             running,
             nodes_alive: hosts.clone().filter(|(_, host)| host.liveness == Liveness::Alive).count() as u64,
             nodes: hosts.len() as u64,
-            foreign_store: self.state.foreign_store.len() as u64,
+            foreign_store: self.state.nodes.foreign_count() as u64,
             restored: self.state.store.identity().restored.clone(),
             quarantined: self.state.quarantine.views(),
             warnings: self.state.warnings.values().cloned().collect(),

@@ -32,7 +32,7 @@ impl Queries<'_> {
             used_memory: host.used.memory,
             containers: u32::try_from(containers).unwrap_or(u32::MAX),
             instances: pods.map_or(0, |pods| u32::try_from(pods.len()).unwrap_or(u32::MAX)),
-            cordon: self.state.intents.get(name).and_then(|intent| intent.cordon.clone()),
+            cordon: self.state.nodes.intent(name).and_then(|intent| intent.cordon.clone()),
         }
     }
 
@@ -47,7 +47,7 @@ impl Queries<'_> {
         let is_placed = |pod: &PodId| placed.is_some_and(|placed| placed.contains_key(pod));
         let others = reported.into_iter().flatten().filter(|(pod, _)| pod.instance > 0 && !is_placed(pod));
         pods.extend(others.map(|(pod, facts)| self.line_of(name, pod, Some(facts), true)));
-        let intent = self.state.intents.get(name);
+        let intent = self.state.nodes.intent(name);
         Some(NodePage {
             node: self.node(name, host),
             said: intent.map(|intent| intent.labels.clone()).unwrap_or_default(),

@@ -193,7 +193,7 @@ impl Leading<'_> {
             vacated: input::confirmed_gone(self, name, group.slots()),
             lingers: input::is_lingering(self, name, group),
             known: self.lead.commit_times.of(name),
-            standings: Some(&self.state.nodes.standings),
+            standings: Some(self.state.nodes.standings()),
         };
         faults.panic_on(&group.record.spec.pod, group.is_removing());
         let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));

@@ -97,16 +97,13 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             Some(record) => {
                 let engine = state.nodes.get(&name).map_or(EngineState::Up, |host| host.engine);
                 state.put_node(&name, &record.facts, engine);
-                state.records.insert(name, record);
+                state.nodes.put_record(name, record);
             }
-            None => {
-                state.records.remove(&name);
-                state.nodes.remove(&name);
-            }
+            None => state.nodes.remove(&name),
         },
         Key::NodeIntent(name) => {
             let intent = read(key, stored)?.unwrap_or_default();
-            let own = state.records.get(&name).map(|record| record.facts.clone());
+            let own = state.nodes.record(&name).map(|record| record.facts.clone());
             state.set_intent(&name, intent, own.as_ref());
         }
         Key::Outcome(id) => match read(key, stored)? {

@@ -23,10 +23,9 @@ pub(in crate::core) use self::group::{Group, is_removal, pod_id, pods_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 use contract::name::{GroupName, NodeName};
-use contract::node::NodeIntent;
 use contract::pod_id::PodId;
 use contract::query::Liveness;
-use contract::record::{GroupRecord, NodeRecord, Slot};
+use contract::record::{GroupRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use planner::placement::{Candidate, Need, PlacedPods};
@@ -47,21 +46,12 @@ use self::store::StoreState;
 #[derive(Debug, Default)]
 pub(in crate::core) struct State {
     pub(in crate::core) groups: BTreeMap<GroupName, Group>,
-    /// Every node known from the store or from its reports.
     pub(in crate::core) nodes: Nodes,
-    /// Settings of operators for nodes: cordon, labels, removal.
-    pub(in crate::core) intents: BTreeMap<NodeName, NodeIntent>,
-    /// Nodes that are forgotten once nothing is placed there.
-    pub(in crate::core) removing: BTreeSet<NodeName>,
-    /// Node records as stored, or about to be.
-    pub(in crate::core) records: BTreeMap<NodeName, NodeRecord>,
     /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
     pub(in crate::core) assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
     pub(in crate::core) store: StoreState,
     /// Problems of the control plane itself, for `deployctl status`.
     pub(in crate::core) warnings: BTreeMap<Warning, String>,
-    /// Nodes that belong to another store.
-    pub(in crate::core) foreign_store: BTreeSet<NodeName>,
     /// Groups whose record or placement cannot be read: they exist, and agents spare their containers.
     pub(in crate::core) spared: BTreeSet<GroupName>,
     pub(in crate::core) dependencies: Dependencies,
@@ -163,7 +153,7 @@ impl State {
 
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
     pub(in crate::core) fn put_node(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
-        let facts = self.labelled(name, facts);
+        let facts = self.nodes.labelled(name, facts);
         if self.nodes.get(name).is_some_and(|host| host.facts == *facts && host.engine == engine) {
             // As with nearly every report: the order of the nodes is not touched.
             return false;
@@ -173,7 +163,7 @@ impl State {
             (host.facts, host.engine) = (facts, engine);
             return true;
         }
-        let (cordon, decommissioned) = self.cordon_of(name);
+        let (cordon, decommissioned) = self.nodes.cordon_of(name);
         let (used, liveness) = (self.used_on(name), Liveness::Unknown);
         let host = Candidate { facts, used, liveness, engine, cordon, decommissioned };
         self.nodes.insert(name.clone(), host);
