@@ -122,7 +122,7 @@ impl Leading<'_> {
             Timer::Node(node) => self.judge_node(&node),
             Timer::Group(group) => self.lead.queue.mark(group),
             Timer::Coalesced(group) => reconcile::coalesce::check_coalesced(self, group),
-            Timer::Dependency(name) => reconcile::dependencies::mark_dependency(self, name),
+            Timer::Dependency(name) => self.state.dependencies.mark(name),
             Timer::Order(node) => self.check_queue(&node),
             // The order leaves in `send_orders`, which follows every input.
             Timer::Window => {}

@@ -19,7 +19,7 @@ use crate::core::io::Write;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
 use crate::core::timers::Timer;
-use crate::core::{events, observe, reconcile};
+use crate::core::{events, observe};
 
 use super::admission::malformed;
 use super::evacuate;
@@ -137,7 +137,7 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
     leading.reports.forget(node);
     leading.judge_node(node);
     leading.lead.queue.mark_all(groups);
-    reconcile::dependencies::recheck_dependencies_on(leading, node);
+    leading.state.dependencies.mark_on(node);
     Ok(bundle)
 }
 

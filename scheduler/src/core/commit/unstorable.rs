@@ -13,7 +13,7 @@ use crate::core::commands::apply::{expiring, resolve};
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::{Object, Scope, bounded};
-use crate::core::{commit, events, reconcile};
+use crate::core::{commit, events};
 
 use super::Bundle;
 
@@ -97,7 +97,7 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
 fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {
     match object {
         Object::Group(name) => leading.lead.queue.mark(name.clone()),
-        Object::Dependency(name) => reconcile::dependencies::mark_dependency(leading, name.clone()),
+        Object::Dependency(name) => leading.state.dependencies.mark(name.clone()),
         Object::Node(_) => {}
     }
 }

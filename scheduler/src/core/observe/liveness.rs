@@ -138,7 +138,7 @@ impl Leading<'_> {
             return;
         }
         self.lead.queue.mark_all(self.state.groups_on(node));
-        reconcile::dependencies::recheck_dependencies_on(self, node);
+        self.state.dependencies.mark_on(node);
         match judgement.liveness {
             Liveness::Alive => {
                 self.retry_unschedulable();

@@ -29,8 +29,6 @@ use crate::core::leader::Leading;
 use crate::core::observe::reports::ReportCache;
 use crate::core::state::{Group, State, pod_id, pods_of};
 
-use super::dependencies;
-
 /// Everything around one group that the planner reads. The leader knows more than a standby, which has only reports.
 pub(in crate::core) struct GroupInput<'a> {
     pub(in crate::core) state: &'a State,
@@ -216,7 +214,7 @@ pub(super) fn await_confirmations(leading: &mut Leading<'_>, name: &GroupName, l
 
 /// The node reported or acknowledged an order: the groups that wait for it are reconciled.
 pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeName) {
-    dependencies::recheck_removals(leading, node);
+    leading.state.dependencies.mark_removals_from(node);
     for group in leading.lead.queue.take_waiting_on(node) {
         leading.reconcile_soon(group);
     }

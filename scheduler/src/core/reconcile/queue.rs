@@ -19,7 +19,7 @@ use crate::core::timers::Timer;
 
 use super::input::{self, GroupInput};
 use super::rate_limit::RateLimit;
-use super::{apply, dependencies, removal};
+use super::{apply, removal};
 
 /// Unschedulable groups are tried again this long after capacity may have appeared: many changes, one attempt.
 const RETRY_UNSCHEDULABLE_AFTER: Duration = Duration::from_millis(500);
@@ -165,7 +165,7 @@ impl Leading<'_> {
     /// Marks the next group of the slow sweep.
     pub(in crate::core) fn sweep(&mut self) {
         self.lead.queue.mark_next(&self.state.groups);
-        dependencies::sweep_dependencies(self);
+        self.state.dependencies.mark_next();
         self.lead.timers.set(Timer::Sweep, Some(self.now + SWEEP_EVERY));
     }
 

@@ -63,7 +63,7 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
                 }
                 Some(Object::Dependency(name)) => {
                     state.purge_dependency(&name);
-                    state.dependencies.spared.insert(name);
+                    state.dependencies.spare(name);
                 }
                 Some(Object::Node(_)) | None => {}
             }
@@ -82,7 +82,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::GroupSpec(name, _) if state.spared.contains(&name) => {
             refresh_group(state, &name, &keys::parse(key), stored, quota_cores)?;
         }
-        Key::DependencySpec(name, _) if state.dependencies.spared.contains(&name) => {
+        Key::DependencySpec(name, _) if state.dependencies.is_spared(&name) => {
             refresh_dependency(state, &name, stored, quota_cores)?;
         }
         Key::GroupSpec(..) | Key::DependencySpec(..) => {}
@@ -241,8 +241,8 @@ fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quot
         .and_then(|()| layout::read_dependency(name, stored))
         .and_then(|record| Ok((record, layout::read_pairs(name, stored)?)));
     match &both {
-        Err(_) => drop(state.dependencies.spared.insert(name.clone())),
-        Ok(_) => drop(state.dependencies.spared.remove(name)),
+        Err(_) => state.dependencies.spare(name.clone()),
+        Ok(_) => state.dependencies.end_sparing(name),
     }
     let Ok((Some(record), pairs)) = both else {
         state.drop_dependency(name);

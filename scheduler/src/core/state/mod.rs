@@ -184,7 +184,7 @@ impl State {
     /// Groups that agents spare: unreadable ones and orphans.
     pub(in crate::core) fn untouchable(&self) -> BTreeSet<GroupName> {
         let orphans = self.groups.iter().filter(|(_, group)| group.is_orphan()).map(|(name, _)| name);
-        self.spared.iter().chain(&self.dependencies.spared).chain(orphans).cloned().collect()
+        self.spared.iter().chain(self.dependencies.spared()).chain(orphans).cloned().collect()
     }
 }
 

@@ -244,7 +244,7 @@ impl Leading<'_> {
     pub(in crate::core) fn is_unread(&self, object: &Object) -> bool {
         match object {
             Object::Group(name) => self.state.spared.contains(name),
-            Object::Dependency(name) => self.state.dependencies.spared.contains(name),
+            Object::Dependency(name) => self.state.dependencies.is_spared(name),
             Object::Node(_) => false,
         }
     }
@@ -267,7 +267,7 @@ impl Leading<'_> {
                 self.state.spared.remove(name);
                 self.state.histories.forget(name);
             }
-            Object::Dependency(name) => drop(self.state.dependencies.spared.remove(name)),
+            Object::Dependency(name) => self.state.dependencies.end_sparing(name),
             Object::Node(_) => {}
         }
         self.end_quarantine(object, "a command removed it");
@@ -378,7 +378,7 @@ impl Leading<'_> {
             }
             Object::Dependency(name) => {
                 self.state.purge_dependency(name);
-                self.state.dependencies.spared.insert(name.clone());
+                self.state.dependencies.spare(name.clone());
             }
             Object::Node(_) => {}
         }
