@@ -352,7 +352,7 @@ impl Core {
             return Vec::new();
         };
         // A full store refuses writes, so a decision in memory may be lost and made again.
-        let is_stuck = self.state.warnings.contains_key(&Warning::StoreFull);
+        let is_stuck = self.state.warns_of(Warning::StoreFull);
         let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.may_be_incomplete());
         let answer = match answered {
             Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },

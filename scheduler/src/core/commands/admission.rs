@@ -63,7 +63,7 @@ impl<'a> Admission<'a> {
         if self.settings.faults.has(Mutant::NoPortClaims) {
             return Vec::new();
         }
-        self.state.claims.taken(name, &declared(&pod.annotation))
+        self.state.claims().taken(name, &declared(&pod.annotation))
     }
 }
 

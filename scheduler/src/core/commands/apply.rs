@@ -177,7 +177,7 @@ impl Leading<'_> {
     }
 
     fn callbacks_bundle(&mut self) -> Bundle {
-        self.state.warnings.remove(&Warning::CallbacksUnread);
+        self.state.end_warning(Warning::CallbacksUnread);
         let write = commit::put(keys::CALLBACKS.to_owned(), &self.state.cluster.callbacks_record());
         Bundle { writes: vec![write], ..Bundle::default() }
     }

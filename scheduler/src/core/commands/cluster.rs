@@ -70,7 +70,7 @@ pub(in crate::core) fn warn_of_unread(leading: &mut Leading<'_>) {
         (leading.state.cluster.are_callbacks_unread(), Warning::CallbacksUnread, CALLBACKS_UNREAD),
     ];
     for (_, warning, text) in unread.into_iter().filter(|(is_unread, ..)| *is_unread) {
-        leading.state.warnings.insert(warning, text.to_owned());
+        leading.state.warn(warning, text);
         leading.emit(vec![events::engine(text.to_owned(), leading.now)]);
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn remove_constraint(leading: &mut Leading<'_>, kind: &str) -> Result
 
 fn constraints_bundle(leading: &mut Leading<'_>, message: String) -> Bundle {
     leading.retry_unschedulable();
-    leading.state.warnings.remove(&Warning::ConstraintsUnread);
+    leading.state.end_warning(Warning::ConstraintsUnread);
     let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &leading.state.cluster.constraints_record())];
     Bundle { writes, effects: vec![events::engine(message, leading.now)], ..Bundle::default() }
 }

@@ -184,7 +184,7 @@ pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
         return;
     }
     for node in leading.state.nodes.removing().clone() {
-        let is_empty = leading.state.assigned.get(&node).is_none_or(std::collections::BTreeMap::is_empty);
+        let is_empty = leading.state.pods_on(&node).next().is_none();
         let is_bare = leading.state.dependencies.containers_on(&node) == 0;
         if is_empty && is_bare && groups_bound_to(leading, &node).is_empty() {
             leading.guarded(&Object::Node(node.clone()), |leading| forget_node(leading, &node));
@@ -194,9 +194,7 @@ pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
 
 /// The node's queue stays: if the node comes back under this leader, no fence is used twice.
 fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
-    leading.state.set_intent(node, NodeIntent::default(), None);
-    leading.state.nodes.remove(node);
-    leading.state.assigned.remove(node);
+    leading.state.forget_node(node);
     leading.reports.forget(node);
     for timer in [Timer::Node(node.clone()), Timer::Order(node.clone())] {
         leading.lead.timers.set(timer, None);

@@ -54,7 +54,7 @@ fn stage(leading: &Leading<'_>, restore: &CommandId, part: u32, text: String) ->
 fn finish(leading: &Leading<'_>, restore: CommandId, parts: u32, replace: bool) -> Result<Bundle, Refusal> {
     let unfit = |reason: String| Refusal::Unfit { reason };
     assemble(leading.stored, &restore, parts).map_err(unfit)?;
-    let groups = leading.state.groups.len() + leading.state.spared.len();
+    let groups = leading.state.groups.len() + leading.state.spared().len();
     if groups > 0 && !replace {
         return Err(unfit(format!(
             "the cluster holds {groups} PodGroups, which the restore would replace; say --replace if that is meant"

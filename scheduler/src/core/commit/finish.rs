@@ -49,14 +49,14 @@ impl Leading<'_> {
             CommitResult::Stored => {
                 let Some((writes, released)) = self.lead.outbox.stored(id) else { return };
                 self.lead.timers.set(Timer::Commit, None);
-                self.state.warnings.remove(&Warning::StoreFull);
+                self.state.end_warning(Warning::StoreFull);
                 self.remember(writes);
                 for part in released {
                     self.release(part);
                 }
             }
             CommitResult::Full => {
-                self.state.warnings.insert(Warning::StoreFull, limits::NO_SPACE.to_owned());
+                self.state.warn(Warning::StoreFull, limits::NO_SPACE);
                 self.lead.timers.set(Timer::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
             }
             CommitResult::Unknown => self.lead.timers.set(Timer::Commit, Some(self.now + commit::AGAIN_AFTER)),

@@ -26,7 +26,7 @@ pub(in crate::core) fn compare_progress(leading: &mut Leading<'_>, known: &Progr
         return;
     }
     leading.lead.leadership.note_store_behind();
-    leading.state.warnings.insert(Warning::StoreBehind, WARNING.to_owned());
+    leading.state.warn(Warning::StoreBehind, WARNING);
     leading.emit(vec![Effect::Record(events::event(Kind::Leader, WARNING.to_owned(), leading.now))]);
 }
 

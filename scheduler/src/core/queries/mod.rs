@@ -89,7 +89,7 @@ impl Queries<'_> {
             foreign_store: self.state.nodes.foreign_count() as u64,
             restored: self.state.store.identity().restored.clone(),
             quarantined: self.state.quarantine.views(),
-            warnings: self.state.warnings.values().cloned().collect(),
+            warnings: self.state.warnings().cloned().collect(),
         }
     }
 }

@@ -79,9 +79,9 @@ fn orders_otherwise(leading: &Leading<'_>, name: &GroupName, after: &GroupRecord
 pub(in crate::core) fn set_record(leading: &mut Leading<'_>, name: &GroupName, record: GroupRecord) -> Write {
     let write = commit::put_entry(layout::put_group(name, &record));
     leading.note_specs_of(name, &record);
-    let before = leading.state.claims.of(name).cloned();
+    let before = leading.state.claims().of(name).cloned();
     leading.state.set_record(name, record, leading.settings.quota_cores);
-    if before.as_ref() != leading.state.claims.of(name) {
+    if before.as_ref() != leading.state.claims().of(name) {
         leading.lead.queue.note_ports_freed();
     }
     write

@@ -124,7 +124,7 @@ fn needed(leading: &Leading<'_>, name: &GroupName, entry: &Dependency) -> (BTree
             Err(why) => refused.push((place.clone(), why)),
         }
     }
-    if !leading.state.spared.is_empty() {
+    if !leading.state.spared().is_empty() {
         needed.extend(present);
     }
     (needed, refused)
@@ -142,7 +142,7 @@ fn count_as_users(leading: &Leading<'_>, groups: &BTreeSet<GroupName>) -> bool {
 fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(), String> {
     let text = || format!("dependency pod {name} cannot run beside {} on node {}", place.namespace, place.node);
     let pod = place.pod_name(name).map_err(|error| format!("{}: its name {error}", text()))?;
-    if leading.state.groups.contains_key(&pod) || leading.state.spared.contains(&pod) {
+    if leading.state.groups.contains_key(&pod) || leading.state.spared().contains(&pod) {
         return Err(format!("{}: a PodGroup is called {pod}", text()));
     }
     if let Some(other) = leading.state.dependencies.owner_of(&place.node, &pod).filter(|other| *other != name) {

@@ -38,7 +38,7 @@ impl State {
             let namespace = self.groups.get(name)?.record.spec.namespace.clone();
             Some(PortClaim { port: port.clone(), namespace, group: name.clone() })
         };
-        self.claims.owned().filter_map(shown).collect()
+        self.claims().owned().filter_map(shown).collect()
     }
 }
 
@@ -47,7 +47,7 @@ pub(in crate::core) fn grant_ports(leading: &mut Leading<'_>) {
     if !leading.lead.queue.take_ports_freed() {
         return;
     }
-    for name in leading.state.claims.grants() {
+    for name in leading.state.claims().grants() {
         leading.guarded(&Object::Group(name.clone()), |leading| grant_ports_of(leading, name));
     }
 }

@@ -23,6 +23,7 @@ pub(in crate::core) use self::group::{Group, is_removal, pod_id, pods_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 use contract::name::{GroupName, NodeName};
+use contract::node::NodeIntent;
 use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::{GroupRecord, Slot};
@@ -48,16 +49,16 @@ pub(in crate::core) struct State {
     pub(in crate::core) groups: BTreeMap<GroupName, Group>,
     pub(in crate::core) nodes: Nodes,
     /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
-    pub(in crate::core) assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
+    assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
     pub(in crate::core) store: StoreState,
     /// Problems of the control plane itself, for `deployctl status`.
-    pub(in crate::core) warnings: BTreeMap<Warning, String>,
+    warnings: BTreeMap<Warning, String>,
     /// Groups whose record or placement cannot be read: they exist, and agents spare their containers.
-    pub(in crate::core) spared: BTreeSet<GroupName>,
+    spared: BTreeSet<GroupName>,
     pub(in crate::core) dependencies: Dependencies,
     pub(in crate::core) cluster: Cluster,
     /// Which groups own stream ports and which wait for them; follows from the records.
-    pub(in crate::core) claims: PortClaims,
+    claims: PortClaims,
     /// When containers started and stopped.
     pub(in crate::core) histories: Histories,
     pub(in crate::core) outcomes: Outcomes,
@@ -171,14 +172,57 @@ impl State {
     }
 
     fn used_on(&self, name: &NodeName) -> Need {
-        let pods = self.assigned.get(name).into_iter().flatten();
+        let pods = self.pods_on(name);
         let needs = pods.filter_map(|(pod, version)| Some(self.groups.get(&pod.group)?.need(*version)));
         needs.fold(self.dependencies.used_on(name), Need::plus)
     }
 
+    /// The pods of groups that are placed on the node, with the version of each.
+    pub(in crate::core) fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = (&PodId, &u32)> {
+        self.assigned.get(node).into_iter().flatten()
+    }
+
+    pub(in crate::core) fn is_placed_on(&self, node: &NodeName, pod: &PodId) -> bool {
+        self.assigned.get(node).is_some_and(|pods| pods.contains_key(pod))
+    }
+
+    /// Forgets a removed node and the operator's settings of it.
+    pub(in crate::core) fn forget_node(&mut self, node: &NodeName) {
+        self.set_intent(node, NodeIntent::default(), None);
+        self.nodes.remove(node);
+        self.assigned.remove(node);
+    }
+
+    /// Which groups own stream ports, and which wait for them.
+    pub(in crate::core) fn claims(&self) -> &PortClaims {
+        &self.claims
+    }
+
+    /// Groups whose record or placement cannot be read.
+    pub(in crate::core) fn spared(&self) -> &BTreeSet<GroupName> {
+        &self.spared
+    }
+
+    /// Shows the warning in `deployctl status` until it ends.
+    pub(in crate::core) fn warn(&mut self, warning: Warning, text: &str) {
+        self.warnings.insert(warning, text.to_owned());
+    }
+
+    pub(in crate::core) fn end_warning(&mut self, warning: Warning) {
+        self.warnings.remove(&warning);
+    }
+
+    pub(in crate::core) fn warns_of(&self, warning: Warning) -> bool {
+        self.warnings.contains_key(&warning)
+    }
+
+    pub(in crate::core) fn warnings(&self) -> impl Iterator<Item = &String> {
+        self.warnings.values()
+    }
+
     /// The groups with an instance placed on the node.
     pub(in crate::core) fn groups_on(&self, node: &NodeName) -> BTreeSet<GroupName> {
-        self.assigned.get(node).into_iter().flatten().map(|(pod, _)| pod.group.clone()).collect()
+        self.pods_on(node).map(|(pod, _)| pod.group.clone()).collect()
     }
 
     /// Groups that agents spare: unreadable ones and orphans.
@@ -190,7 +234,7 @@ impl State {
 
 impl PlacedPods for State {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
-        for (pod, version) in self.assigned.get(node).into_iter().flatten() {
+        for (pod, version) in self.pods_on(node) {
             if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(*version)) {
                 see(pod, spec);
             }
