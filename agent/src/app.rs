@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::container::Host;
 use crate::core::Core;
-use crate::core::io::Settings;
+use crate::core::io::{Faults, Settings};
 use crate::device::Device;
 use crate::docker::{Engine, Machine};
 use crate::engine_health::EngineHealth;
@@ -208,6 +208,6 @@ fn settings(config: &Config, node: &NodeName, facts: NodeFacts) -> Settings {
         most_restarts: config.max_restarts,
         restart_window: config.restart_window,
         alone_after: config.alone_after,
-        mutant: None,
+        faults: Faults::default(),
     }
 }

@@ -130,7 +130,7 @@ impl Config {
             store_quota: self.etcd_quota_bytes,
             most_outcomes: io::Settings::default().most_outcomes,
             orders_at_once: io::Settings::default().orders_at_once,
-            mutant: None,
+            faults: io::Faults::default(),
         }
     }
 

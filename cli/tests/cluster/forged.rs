@@ -63,8 +63,8 @@ fn forgeries(order: &Message) -> Vec<(Option<String>, Vec<u8>)> {
     }
     all.push((Some(signature.clone()), taken.to_string().into_bytes()));
     all.push((None, taken.to_string().into_bytes()));
-    for step in 0..120 {
-        let at = step * payload.len() / 120;
+    for step in 0..160 {
+        let at = step * payload.len() / 160;
         let mut changed = payload.clone();
         changed[at] ^= 1;
         all.push((Some(signature.clone()), changed));

@@ -28,7 +28,7 @@ const REQUEST: Duration = Duration::from_secs(8);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("cannot prepare {}: build with `cargo build --workspace --bins` and ./deploy/build-demo", path.display())]
+    #[error("cannot prepare {}: build with `cargo build --bins` and ./deploy/build-demo", path.display())]
     Prepare {
         path: PathBuf,
         #[source]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent::core::Core;
-use agent::core::io::{Action as Step, Effect, Input, Ledger, Settings};
+use agent::core::io::{Action as Step, Effect, Faults, Input, Ledger, Settings};
 use contract::labels::Owner;
 use contract::name::NodeName;
 use contract::order::OrderMessage;
@@ -77,7 +77,7 @@ impl Node {
             most_restarts: 3,
             restart_window: Duration::from_secs(60),
             alone_after: Duration::from_secs(3600),
-            mutant: None,
+            faults: Faults::default(),
         };
         Ok(Self {
             core: Core::new(settings, Ledger::default()),

@@ -102,7 +102,7 @@ impl NodeProcess {
             most_restarts: 3,
             restart_window: Duration::from_secs(60),
             alone_after: Duration::from_secs(30),
-            mutant,
+            faults: mutant.into(),
         }
     }
 }

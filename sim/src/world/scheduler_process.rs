@@ -134,7 +134,7 @@ pub fn settings(scheduler: usize, mutant: Option<Mutant>) -> Settings {
         losses_stop: 0,
         // Fewer than nodes, so that orders queue.
         orders_at_once: 2,
-        mutant,
+        faults: mutant.into(),
         ..Settings::default()
     }
 }

@@ -19,7 +19,7 @@ use contract::switches::Switches;
 use contract::time::Timestamp;
 
 use crate::core::Core;
-use crate::core::io::{Action, ActionFailure, ContainerSeen, Effect, Input, Ledger, Phase, Settings};
+use crate::core::io::{Action, ActionFailure, ContainerSeen, Effect, Faults, Input, Ledger, Phase, Settings};
 
 pub(super) fn pod(text: &str) -> PodId {
     text.parse().expect("a pod id")
@@ -45,7 +45,7 @@ pub(super) fn settings() -> Settings {
         most_restarts: 3,
         restart_window: secs(1800),
         alone_after: secs(60),
-        mutant: None,
+        faults: Faults::default(),
     }
 }
 

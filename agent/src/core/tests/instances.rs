@@ -5,7 +5,7 @@ use std::time::Duration;
 use contract::state::{RestartPolicy, RunState, TargetState};
 
 use super::bench::{Bench, actions_in, at, order, pod, secs, seen, settings};
-use crate::core::io::{Action, ActionFailure, Effect, Input, Ledger, Mutant, Phase, Settings};
+use crate::core::io::{Action, ActionFailure, Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -301,7 +301,7 @@ fn containers_of_a_spared_group_are_left_alone() {
 
 #[test]
 fn a_panic_on_one_instance_does_not_stop_the_others() {
-    let settings = Settings { mutant: Some(Mutant::PanicsOnPurpose), ..settings() };
+    let settings = Settings { faults: Faults::of(Mutant::PanicsOnPurpose), ..settings() };
     let mut bench = Bench::with(settings, Ledger::default()).start();
     bench.order(order(1, 1).pod("panic.v1-i1-d0").pod(A).whole());
     bench.pass(secs(120));

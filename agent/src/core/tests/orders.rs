@@ -6,7 +6,7 @@ use contract::progress::Progress;
 use contract::state::{RestartPolicy, TargetState};
 
 use super::bench::{Bench, actions_in, fence, order, pod, seen, settings};
-use crate::core::io::{Effect, Input, Ledger, Mutant, Phase, Settings};
+use crate::core::io::{Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
 
 fn incoming(message: OrderMessage, reply: &str) -> Input {
     Input::Order { message, reply: reply.to_owned() }
@@ -190,10 +190,12 @@ fn a_pod_stopped_and_started_by_order_runs_again_whatever_its_policy() {
 
 #[test]
 fn every_mutant_breaks_its_rule() {
-    let mut bench = Bench::with(Settings { mutant: Some(Mutant::NoFence), ..settings() }, Ledger::default()).start();
+    let mut bench =
+        Bench::with(Settings { faults: Faults::of(Mutant::NoFence), ..settings() }, Ledger::default()).start();
     bench.order(order(5, 1).whole());
     assert!(matches!(bench.order(order(4, 1).whole()), OrderReply::Accepted { .. }));
-    let mut bench = Bench::with(Settings { mutant: Some(Mutant::NoLedger), ..settings() }, Ledger::default()).start();
+    let mut bench =
+        Bench::with(Settings { faults: Faults::of(Mutant::NoLedger), ..settings() }, Ledger::default()).start();
     assert!(matches!(bench.order(order(5, 1).pod("a.v1-i1-d0").whole()), OrderReply::Accepted { .. }));
     assert_eq!(bench.disk, Ledger::default());
 }

@@ -6,7 +6,7 @@ use contract::state::RestartPolicy;
 
 use super::*;
 
-use crate::core::io::Mutant;
+use crate::core::io::{Faults, Mutant};
 
 fn keys_of(commit: &Commit) -> Vec<&str> {
     let key = |write| match write {
@@ -214,7 +214,7 @@ fn a_removed_group_is_hidden_immediately_and_deleted_when_no_node_runs_it() {
 
 #[test]
 fn mutants_disable_the_commit_rule_and_the_deduplication() {
-    let mutant = |mutant| rig_with(Settings { mutant: Some(mutant), ..Settings::default() }, &["a"]);
+    let mutant = |mutant| rig_with(Settings { faults: Faults::of(mutant), ..Settings::default() }, &["a"]);
     let mut early = mutant(Mutant::EffectsBeforeCommit);
     let delivery = early.delivery("c1", create("web", 1));
     let effects = without_events(early.input(Input::Command(delivery)));

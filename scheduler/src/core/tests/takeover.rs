@@ -6,7 +6,7 @@ use super::*;
 use contract::command::{Refusal, Verdict};
 use contract::rollout::PodReplacement;
 
-use crate::core::io::{Mirror, Mutant};
+use crate::core::io::{Faults, Mirror, Mutant};
 
 /// A standby with the stored state and the reports of all nodes.
 fn standby_of(rig: &mut Rig, settings: Settings) -> Core {
@@ -55,7 +55,7 @@ fn a_takeover_without_reports_requests_them_and_moves_nothing() {
 fn without_the_failover_grace_a_takeover_moves_instances() {
     let mut rig = busy();
     let places = rig.places("web");
-    rig.core = Core::new(Settings { mutant: Some(Mutant::NoFailoverGrace), ..Settings::default() });
+    rig.core = Core::new(Settings { faults: Faults::of(Mutant::NoFailoverGrace), ..Settings::default() });
     rig.term += 1;
     let stored = rig.store.clone().into_iter().collect();
     // The requests of the new leader are lost; then node `a` reports alone.
