@@ -9,11 +9,11 @@ use contract::notice::DeadLetter;
 use contract::subjects;
 use fabric::nats::{Args, Bus};
 use reqwest::Method;
+use testkit::random::Random;
 
 use super::{Findings, Scenario, command, create, delete, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::chaos::raw_nats::RawNats;
 use crate::cluster::{Answer, Cluster, Error, Request, eventually};
 
