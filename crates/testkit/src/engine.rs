@@ -279,7 +279,7 @@ impl FakeEngine {
 
     fn start(&mut self, owner: &Owner, id: &str, now: Timestamp) -> ActionResult {
         let Some(container) = self.containers.get_mut(id) else {
-            return ActionResult::failed(ActionFailure::Refused(format!("no such container: {id}")));
+            return ActionResult { result: Ok(None), touched: None };
         };
         let touched = Some(id.to_owned());
         if container.behaviour() == ContainerBehaviour::Stubborn {
