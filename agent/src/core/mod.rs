@@ -17,9 +17,6 @@ mod order_diff;
 mod orders;
 mod reports;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -13,7 +13,6 @@ mod fault;
 mod figures;
 mod foreign_containers;
 mod model;
-mod random;
 mod request;
 mod run;
 mod scenario;

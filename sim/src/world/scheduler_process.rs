@@ -8,12 +8,12 @@ use contract::fence::{Fence, Term};
 use contract::time::Timestamp;
 use scheduler::core::Core;
 use scheduler::core::io::{CommitResult, Effect, Input, Mutant, Settings};
+use testkit::store::{Candidate, STEP_DOWN};
 
 use crate::describe;
 use crate::world::World;
 use crate::world::bus::ORDER_DEADLINE;
 use crate::world::event::{Arrival, AtScheduler, Event};
-use crate::world::store::{Candidate, STEP_DOWN};
 
 /// What this process believes about the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

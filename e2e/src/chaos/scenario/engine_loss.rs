@@ -9,12 +9,12 @@ use contract::state::RunState;
 use contract::subjects;
 use fabric::tasks::{Scoped, spawn_scoped};
 use rustix::process::Signal;
+use testkit::random::Random;
 
 use super::{Findings, Scenario, create, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::control_groups::ControlGroups;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::cluster::docker::Engine;
 use crate::cluster::dockerd::Dockerd;
 use crate::cluster::extra_node::{Connections, NAME, Node};

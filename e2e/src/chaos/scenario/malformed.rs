@@ -12,11 +12,11 @@ use contract::notice::DeadLetter;
 use contract::subjects;
 use fabric::nats::Bus;
 use reqwest::Method;
+use testkit::random::Random;
 
 use super::{Findings, Scenario, command, create, delete, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::cluster::{Answer, Cluster, Error, Request, eventually, process};
 
 const NODE: &str = "node-1";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use contract::state::{RestartPolicy, RunState, TargetState};
 
 use super::bench::{Bench, actions_in, at, order, pod, secs, seen, settings};
-use crate::core::io::{Action, ActionFailure, Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
+use agent::core::io::{Action, ActionFailure, Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -52,7 +52,7 @@ fn a_pod_that_leaves_the_order_during_its_creation_is_reported_as_leaving_until_
 #[test]
 fn a_refused_create_is_reported_and_retried_with_back_off() {
     let mut bench = Bench::new().start();
-    bench.failures =
+    bench.engine.failures =
         [ActionFailure::Refused("no such image".to_owned()), ActionFailure::Refused("again".to_owned())].into();
     bench.order(order(1, 1).pod(A).whole());
     assert_eq!(bench.reported(A).state, RunState::Error);
@@ -74,7 +74,7 @@ fn a_refused_create_is_reported_and_retried_with_back_off() {
 #[test]
 fn a_new_drift_does_not_wait_for_the_back_off_of_the_old_one() {
     let mut bench = Bench::new().start();
-    bench.failures = [ActionFailure::Refused("no such image".to_owned())].into();
+    bench.engine.failures = [ActionFailure::Refused("no such image".to_owned())].into();
     bench.order(order(1, 1).pod(A).whole());
     bench.order(order(1, 2).pod("a.v1-i1-d1").whole());
     assert_eq!(bench.reported("a.v1-i1-d1").state, RunState::Success);
@@ -83,7 +83,7 @@ fn a_new_drift_does_not_wait_for_the_back_off_of_the_old_one() {
 #[test]
 fn an_unreachable_engine_is_no_failure_of_the_pod() {
     let mut bench = Bench::new().start();
-    bench.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
+    bench.engine.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
     bench.order(order(1, 1).pod(A).whole());
     assert_eq!((bench.reported(A).state, bench.reported(A).last_error.as_str()), (RunState::Pending, ""));
     bench.pass(secs(1));
@@ -95,18 +95,18 @@ fn an_unreachable_engine_is_no_failure_of_the_pod() {
 fn a_create_whose_answer_was_lost_is_found_and_not_repeated() {
     let mut bench = Bench::new().start();
     let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
-    bench.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
-    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.engine.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
+    bench.add(seen("late", A, Phase::Running));
     bench.settle(effects);
     bench.pass(secs(5));
-    assert_eq!((bench.take_actions().len(), bench.engine.len()), (1, 1));
+    assert_eq!((bench.take_actions().len(), bench.engine.containers.len()), (1, 1));
     assert_eq!(bench.reported(A).state, RunState::Success);
 }
 
 #[test]
 fn a_vanished_container_is_missing_and_left_to_the_scheduler_first() {
     let mut bench = running();
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: None });
     assert_eq!(bench.reported(A).state, RunState::Missing);
     assert_eq!(bench.reported(A).last_error, "Missing container \"m1\", no such container");
@@ -122,7 +122,7 @@ fn an_agent_disconnected_for_long_recreates_a_missing_container() {
     let mut bench = running();
     bench.run(Input::Bus { connected: false });
     bench.pass(secs(100));
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: None });
     assert_eq!(bench.take_actions().len(), 1);
 }
@@ -130,10 +130,10 @@ fn an_agent_disconnected_for_long_recreates_a_missing_container() {
 #[test]
 fn the_answer_of_the_scheduler_replaces_a_missing_container() {
     let mut bench = running();
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: None });
     bench.order(order(1, 2).pod("a.v1-i1-d1").whole());
-    assert_eq!(bench.engine.len(), 1);
+    assert_eq!(bench.engine.containers.len(), 1);
     assert!(bench.facts(A).is_none());
     assert_eq!(bench.reported("a.v1-i1-d1").state, RunState::Success);
 }
@@ -146,25 +146,25 @@ fn an_upgrade_stops_the_old_revision_with_its_own_grace() {
     bench.order(order(1, 2).pod("a.v2-i1-d0").whole());
     let actions = bench.take_actions();
     let [Action::Replace { old, grace, .. }] = actions.as_slice() else { panic!("{actions:?}") };
-    assert_eq!((old.as_str(), *grace, bench.engine.len()), ("m1", secs(42), 1));
+    assert_eq!((old.as_str(), *grace, bench.engine.containers.len()), ("m1", secs(42), 1));
 }
 
 #[test]
 fn a_leaving_pod_is_reported_until_it_is_gone() {
     let mut bench = running();
-    bench.failures = [ActionFailure::Refused("device busy".to_owned())].into();
+    bench.engine.failures = [ActionFailure::Refused("device busy".to_owned())].into();
     bench.order(order(1, 2).whole());
     assert_eq!((bench.reported(A).leaving, bench.reported(A).state), (true, RunState::Success));
     assert_eq!(bench.reported(A).last_error, "Fail to remove container, device busy");
     bench.pass(secs(1));
-    assert!(bench.facts(A).is_none() && bench.engine.is_empty());
+    assert!(bench.facts(A).is_none() && bench.engine.containers.is_empty());
 }
 
 #[test]
 fn a_container_that_exited_before_its_refused_removal_is_reported_as_exited() {
     let mut bench = running();
-    bench.engine.get_mut("m1").expect("made").phase = Phase::Exited;
-    bench.failures = [ActionFailure::Refused("device busy".to_owned())].into();
+    bench.engine.containers.get_mut("m1").expect("made").phase = Phase::Exited;
+    bench.engine.failures = [ActionFailure::Refused("device busy".to_owned())].into();
     bench.order(order(1, 2).whole());
     assert_eq!((bench.reported(A).leaving, bench.reported(A).state), (true, RunState::Exit));
 }
@@ -223,7 +223,7 @@ fn a_clock_set_back_hides_an_exit_only_until_the_next_inventory() {
     let mut ended = bench.end("m1", 1).expect("it is there");
     ended.finished_at = at(-3600);
     ended.started_at = at(-7200);
-    bench.engine.insert("m1".to_owned(), ended.clone());
+    bench.add(ended.clone());
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: Some(ended) });
     assert_eq!(bench.take_actions().len(), 1);
 }
@@ -255,16 +255,20 @@ fn a_pod_that_may_have_been_created_is_reported_until_the_next_inventory() {
         effects.into_iter().partition(|effect| *effect == Effect::TakeInventory);
     bench.settle(told);
     assert!(bench.facts(A).is_some(), "it may not be reported as gone");
-    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Created));
+    bench.add(seen("late", A, Phase::Created));
     bench.settle(looks);
     bench.pass(secs(2));
-    assert_eq!((bench.facts(A).is_some(), bench.engine.len()), (false, 0), "it is found, removed, and then gone");
+    assert_eq!(
+        (bench.facts(A).is_some(), bench.engine.containers.len()),
+        (false, 0),
+        "it is found, removed, and then gone"
+    );
 }
 
 #[test]
 fn a_refused_pod_that_was_created_after_all_recovers_once_it_is_found() {
     let mut bench = Bench::new();
-    bench.failures = [
+    bench.engine.failures = [
         ActionFailure::Refused("no space left on device".to_owned()),
         ActionFailure::Unreachable("no answer in time".to_owned()),
     ]
@@ -272,17 +276,17 @@ fn a_refused_pod_that_was_created_after_all_recovers_once_it_is_found() {
     let mut bench = bench.start();
     bench.order(order(1, 1).pod(A).whole());
     assert_eq!(bench.reported(A).state, RunState::Error, "it is refused");
-    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.add(seen("late", A, Phase::Running));
     bench.pass(secs(60));
     assert_eq!((bench.reported(A).state, bench.reported(A).last_error.as_str()), (RunState::Success, ""));
-    assert_eq!((bench.disk.memory[&pod(A)].failures, bench.engine.len()), (0, 1));
+    assert_eq!((bench.disk.memory[&pod(A)].failures, bench.engine.containers.len()), (0, 1));
 }
 
 #[test]
 fn of_two_containers_of_one_pod_one_is_removed() {
     let mut bench = Bench::new().has(seen("x", A, Phase::Running)).has(seen("y", A, Phase::Running)).start();
     bench.order(order(1, 1).pod(A).whole());
-    assert_eq!(bench.engine.keys().collect::<Vec<_>>(), ["x"]);
+    assert_eq!(bench.engine.containers.keys().collect::<Vec<_>>(), ["x"]);
 }
 
 #[test]
@@ -306,7 +310,7 @@ fn a_panic_on_one_instance_does_not_stop_the_others() {
     bench.order(order(1, 1).pod("panic.v1-i1-d0").pod(A).whole());
     bench.pass(secs(120));
     assert_eq!(bench.reported(A).state, RunState::Success);
-    let groups: Vec<&str> = bench.engine.values().map(|seen| seen.identity.pod.group.as_str()).collect();
+    let groups: Vec<String> = bench.inventory().iter().map(|seen| seen.identity.pod.group.to_string()).collect();
     assert_eq!(groups, ["a"]);
 }
 
@@ -335,7 +339,7 @@ fn with_the_guard_off_an_agent_without_contact_recreates_nothing() {
     let mut next = order(1, 2).pod(A);
     next.0.switches.hold_missing = true;
     bench.order(next.whole());
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.pass(secs(600));
     assert_eq!(bench.take_actions(), []);
     assert_eq!(bench.reported(A).state, RunState::Missing);

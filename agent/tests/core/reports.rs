@@ -4,7 +4,7 @@ use contract::report::ReportMessage;
 use contract::state::HealthState;
 
 use super::bench::{Bench, at, order, secs, seen};
-use crate::core::io::{Effect, Input, Phase};
+use agent::core::io::{Effect, Input, Phase};
 
 const A: &str = "a.v1-i1-d0";
 

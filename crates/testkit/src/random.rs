@@ -1,7 +1,7 @@
-//! The random numbers of a history: SplitMix64, small enough to never change.
+//! Random numbers that repeat: SplitMix64, small enough to never change.
 //!
-//! A history is a function of its seed. [`Random::fork`] gives each part its own sequence, so that changes of one part do not
-//! change the others.
+//! The numbers are a function of the seed. [`Random::fork`] gives each part of a history its own sequence, so that changes of one
+//! part do not change the others.
 
 use std::time::Duration;
 
@@ -46,6 +46,12 @@ impl Random {
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.index(items.len()))
     }
+    pub fn shuffled<T>(&mut self, mut items: Vec<T>) -> Vec<T> {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
+        items
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +64,13 @@ mod tests {
         assert_eq!(draw(Random::new(7)), draw(Random::new(7)));
         assert_ne!(draw(Random::new(7)), draw(Random::new(8)));
         assert_ne!(draw(Random::new(7).fork(1)), draw(Random::new(7).fork(2)));
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing() {
+        let mut all = Random::new(3).shuffled((0..50).collect::<Vec<_>>());
+        assert!(!all.is_sorted());
+        all.sort_unstable();
+        assert_eq!(all, (0..50).collect::<Vec<_>>());
     }
 }

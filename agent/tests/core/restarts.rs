@@ -6,7 +6,7 @@ use contract::state::{RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::bench::{Bench, at, order, pod, secs};
-use crate::core::io::{Action, Input, Phase};
+use agent::core::io::{Action, Input, Phase};
 
 const A: &str = "a.v1-i1-d0";
 /// How long a container of these tests runs before it fails.
@@ -20,7 +20,7 @@ fn running() -> Bench {
 }
 
 fn is_up(bench: &Bench) -> bool {
-    bench.engine["m1"].phase == Phase::Running
+    bench.engine.containers["m1"].phase == Phase::Running
 }
 
 /// The container fails shortly after each start until `end`; returns when it was started.
@@ -28,7 +28,7 @@ fn fail_until(bench: &mut Bench, end: Timestamp) -> Vec<Timestamp> {
     let mut starts = Vec::new();
     while bench.now < end {
         if is_up(bench) {
-            starts.push(bench.engine["m1"].started_at);
+            starts.push(bench.engine.containers["m1"].started_at);
             bench.pass(RUN);
             bench.crash("m1");
         } else {
@@ -79,9 +79,9 @@ fn a_crash_loop_is_detected_when_the_engines_clock_differs() {
             if is_up(&bench) {
                 starts += 1;
                 bench.end("m1", 1);
-                let container = bench.engine.get_mut("m1").expect("made");
+                let container = bench.engine.containers.get_mut("m1").expect("made");
                 container.finished_at = if is_ahead { bench.now + hour } else { bench.now - hour };
-                let seen = Some(container.clone());
+                let seen = bench.look("m1");
                 bench.run(Input::Inspected { id: "m1".to_owned(), seen });
             }
         }
@@ -139,7 +139,7 @@ fn an_in_place_update_ends_the_crash_loop() {
 #[test]
 fn an_exit_is_reported_with_the_last_log_line_and_the_next_attempt() {
     let mut bench = running();
-    bench.logged = "cannot open /etc/app.conf".to_owned();
+    bench.engine.last_line = "cannot open /etc/app.conf".to_owned();
     for _ in 0..9 {
         bench.pass(secs(40));
         bench.crash("m1");

@@ -1,32 +1,26 @@
-//! The bench: a core with an in-memory disk, Docker and scheduler.
+//! The bench: a core with an in-memory disk, a fake engine and a scheduler.
 //!
 //! `feed` passes one input and returns the effects; `settle` performs effects and their consequences until none is left. The
 //! scheduler's copy of the report is folded from the published messages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::digest::Digest;
-use contract::fence::{Fence, Term};
 use contract::labels::{Identity, Owner};
 use contract::order::{Assignment, Fetch, Order, OrderMessage, OrderReply};
-use contract::pod_id::PodId;
 use contract::report::{EngineState, NodeFacts, PodFacts, Report, ReportMessage};
 use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::{HealthState, RestartPolicy, TargetState};
 use contract::switches::Switches;
 use contract::time::Timestamp;
+use testkit::engine::FakeEngine;
+use testkit::random::Random;
+pub(super) use testkit::samples::{fence, pod};
 
-use crate::core::Core;
-use crate::core::io::{Action, ActionFailure, ContainerSeen, Effect, Faults, Input, Ledger, Phase, Settings};
+use agent::core::Core;
+use agent::core::io::{Action, ContainerSeen, Effect, Faults, Input, Ledger, Phase, Settings};
 
-pub(super) fn pod(text: &str) -> PodId {
-    text.parse().expect("a pod id")
-}
-pub(super) fn fence(term: u64, generation: u64) -> Fence {
-    Fence { term: Term(term), generation }
-}
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
 }
@@ -140,20 +134,14 @@ pub(super) struct Bench {
     pub(super) core: Core,
     pub(super) now: Timestamp,
     pub(super) disk: Ledger,
-    pub(super) engine: BTreeMap<String, ContainerSeen>,
+    pub(super) engine: FakeEngine,
     pub(super) replies: Vec<(String, OrderReply)>,
     pub(super) published: Vec<ReportMessage>,
     pub(super) actions: Vec<Action>,
-    /// Results of the next actions; empty means success.
-    pub(super) failures: VecDeque<ActionFailure>,
     /// Requested pulls.
     pub(super) fetches: Vec<String>,
-    /// Results of the next pulls; empty means success.
-    pub(super) fetch_failures: VecDeque<ActionFailure>,
-    /// The last line of every container's log.
-    pub(super) logged: String,
     pub(super) copy: Option<Report>,
-    made: u32,
+    random: Random,
 }
 
 impl Bench {
@@ -165,16 +153,13 @@ impl Bench {
             core: Core::new(settings, disk.clone()),
             now: at(0),
             disk,
-            engine: BTreeMap::new(),
+            engine: FakeEngine::new("m", 1),
             replies: Vec::new(),
             published: Vec::new(),
             actions: Vec::new(),
-            failures: VecDeque::new(),
             fetches: Vec::new(),
-            fetch_failures: VecDeque::new(),
-            logged: String::new(),
             copy: None,
-            made: 0,
+            random: Random::new(0),
         }
     }
     /// The agent restarts with the ledger on disk.
@@ -182,9 +167,20 @@ impl Bench {
         let settings = Settings { incarnation: incarnation.to_owned(), ..settings() };
         self.core = Core::new(settings, self.disk.clone());
     }
+    /// The engine has this container from the start.
     pub(super) fn has(mut self, container: ContainerSeen) -> Self {
-        self.engine.insert(container.id.clone(), container);
+        self.add(container);
         self
+    }
+    #[allow(clippy::needless_pass_by_value, reason = "tests read better without ampersands")]
+    pub(super) fn add(&mut self, container: ContainerSeen) {
+        self.engine.insert(&settings().owner, &container);
+    }
+    pub(super) fn look(&self, id: &str) -> Option<ContainerSeen> {
+        self.engine.look(&settings().owner, id)
+    }
+    pub(super) fn inventory(&self) -> Vec<ContainerSeen> {
+        self.engine.inventory(&settings().owner)
     }
     pub(super) fn feed(&mut self, input: Input) -> Vec<Effect> {
         self.core.on(input, self.now)
@@ -242,25 +238,19 @@ impl Bench {
                 None
             }
             Effect::Perform { instance, action } => {
-                if let Action::ReadEnd { id } = &action {
-                    // Not recorded: it changes nothing.
-                    let seen = self.engine.get(id).cloned();
-                    let seen = seen.map(|seen| ContainerSeen { last_line: self.logged.clone(), ..seen });
-                    return Some(Input::ActionDone { instance, result: Ok(seen), action });
+                // Reading changes nothing.
+                if !matches!(action, Action::ReadEnd { .. }) {
+                    self.actions.push(action.clone());
                 }
-                self.actions.push(action.clone());
-                let result = match self.failures.pop_front() {
-                    Some(failure) => Err(failure),
-                    None => Ok(self.action(&action)),
-                };
+                let result = self.engine.perform(&settings().owner, &action, self.now, &mut self.random).result;
                 Some(Input::ActionDone { instance, action, result })
             }
             Effect::Fetch { image } => {
                 self.fetches.push(image.clone());
-                let result = self.fetch_failures.pop_front().map_or(Ok(()), Err);
+                let result = self.engine.fetch(&image, &mut self.random);
                 Some(Input::Fetched { image, result })
             }
-            Effect::TakeInventory => Some(Input::Inventory(self.engine.values().cloned().collect())),
+            Effect::TakeInventory => Some(Input::Inventory(self.inventory())),
             Effect::Publish(message) => {
                 self.receive(&message);
                 self.published.push(message);
@@ -268,47 +258,10 @@ impl Bench {
             }
         }
     }
-    fn action(&mut self, action: &Action) -> Option<ContainerSeen> {
-        match action {
-            Action::Create { pod, index, spec, address } => {
-                self.made += 1;
-                let mut container = seen(&format!("m{}", self.made), &pod.to_string(), Phase::Running);
-                container.identity.index = *index;
-                container.started_at = self.now;
-                container.spec_digest = Digest::of(spec.as_ref()).to_string();
-                if !address.is_empty() {
-                    container.ip.clone_from(address);
-                }
-                self.engine.insert(container.id.clone(), container.clone());
-                Some(container)
-            }
-            Action::Replace { old, pod, index, spec, address, .. } => {
-                self.engine.remove(old);
-                let (pod, index, spec, address) = (pod.clone(), *index, Arc::clone(spec), address.clone());
-                self.action(&Action::Create { pod, index, spec, address })
-            }
-            Action::Update { id, .. } | Action::ReadEnd { id } => self.engine.get(id).cloned(),
-            Action::Start { id } => {
-                let container = self.engine.get_mut(id)?;
-                container.phase = Phase::Running;
-                container.started_at = self.now;
-                Some(container.clone())
-            }
-            Action::Stop { id, .. } => self.end(id, 0),
-            Action::Remove { id, .. } => {
-                self.engine.remove(id);
-                None
-            }
-        }
-    }
     /// The container exits.
     pub(super) fn end(&mut self, id: &str, exit_code: i64) -> Option<ContainerSeen> {
-        let now = self.now;
-        let container = self.engine.get_mut(id)?;
-        container.phase = Phase::Exited;
-        container.exit_code = exit_code;
-        container.finished_at = now + Duration::from_millis(1);
-        Some(container.clone())
+        self.engine.end(id, exit_code, self.now + Duration::from_millis(1));
+        self.look(id)
     }
     /// The container exits and the agent inspects it.
     pub(super) fn crash(&mut self, id: &str) {

@@ -3,7 +3,7 @@
 use contract::state::RunState;
 
 use super::bench::{Bench, order, secs, seen};
-use crate::core::io::{Action, Effect, Input, Phase};
+use agent::core::io::{Action, Effect, Input, Phase};
 
 const A: &str = "a.v1-i1-d0";
 const D: &str = "svc.portal.portal-n1-a.v1-i0-d0";
@@ -15,12 +15,12 @@ fn running() -> Bench {
     bench
 }
 fn id_of(bench: &Bench, pod: &str) -> String {
-    let found = bench.engine.values().find(|seen| seen.identity.pod == super::bench::pod(pod));
-    found.expect("a container").id.clone()
+    let found = bench.inventory().into_iter().find(|seen| seen.identity.pod == super::bench::pod(pod));
+    found.expect("a container").id
 }
 fn vanish(bench: &mut Bench, pod: &str) {
     let id = id_of(bench, pod);
-    bench.engine.remove(&id);
+    bench.engine.containers.remove(&id);
     bench.run(Input::Inspected { id, seen: None });
 }
 
@@ -82,10 +82,10 @@ fn pods_of_a_spared_dependency_are_left_alone() {
     let d = id_of(&bench, D);
     bench.crash(&d);
     bench.pass(secs(120));
-    assert_eq!((bench.take_actions(), bench.engine.len()), (vec![], 2));
+    assert_eq!((bench.take_actions(), bench.engine.containers.len()), (vec![], 2));
     // No longer spared and not ordered: removed.
     bench.order(order(1, 3).pod(A).whole());
-    assert_eq!((bench.take_actions().len(), bench.engine.len()), (1, 1));
+    assert_eq!((bench.take_actions().len(), bench.engine.containers.len()), (1, 1));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_spared_dependency_spares_no_instance_and_no_other_dependency() {
     }
     let mut bench = bench.start();
     bench.order(order(1, 1).spare("svc.portal.portal").whole());
-    assert!(bench.engine.is_empty(), "{:?}", bench.engine);
+    assert!(bench.engine.containers.is_empty(), "{:?}", bench.engine.containers);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_requested_whole_report_takes_an_inventory_at_most_once_a_second() {
     let looks = |effects: &[Effect]| effects.iter().filter(|effect| **effect == Effect::TakeInventory).count();
     let mut bench = running();
     bench.pass(secs(5));
-    bench.engine.get_mut("m1").expect("made").ip = "10.0.0.9".to_owned();
+    bench.engine.containers.get_mut("m1").expect("made").address = "10.0.0.9".to_owned();
     let effects = bench.feed(Input::FullReportRequested);
     assert_eq!(looks(&effects), 1);
     bench.settle(effects);

@@ -7,7 +7,7 @@ use contract::state::{HealthState, RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::bench::{Bench, OrderBuilder, at, order, pod, secs, seen};
-use crate::core::io::{Action, ActionFailure, Effect, ImageTrouble, Input, Phase};
+use agent::core::io::{Action, ActionFailure, Effect, ImageTrouble, Input, Phase};
 
 const OLD: &str = "a.v1-i1-d0";
 const NEW: &str = "a.v2-i1-d0";
@@ -46,8 +46,8 @@ fn digest(order: &OrderBuilder, of: &str) -> String {
     Digest::of(order.0.spec_of(&pod(of)).expect("a spec").as_ref()).to_string()
 }
 fn well(bench: &mut Bench, id: &str, health: HealthState) {
-    bench.engine.get_mut(id).expect("it is there").health = health;
-    let seen = bench.engine.get(id).cloned();
+    bench.engine.containers.get_mut(id).expect("it is there").health = health;
+    let seen = bench.look(id);
     bench.run(Input::Inspected { id: id.to_owned(), seen });
 }
 
@@ -68,10 +68,10 @@ fn a_failed_replacement_is_retried_as_separate_actions_and_is_no_failure_of_the_
     let failures = [refused("device or resource busy"), ActionFailure::Unreachable("no answer".to_owned())];
     for failure in failures {
         let mut bench = running();
-        bench.failures = [failure].into();
+        bench.engine.failures = [failure].into();
         // The next inventory: Docker has created the new container, and the old one has exited.
         bench.end("m1", 143);
-        bench.engine.insert("m2".to_owned(), seen("m2", NEW, Phase::Created));
+        bench.add(seen("m2", NEW, Phase::Created));
         bench.order(order(1, 2).pod(NEW).whole());
         assert_eq!(bench.take_actions().iter().filter_map(replaced).count(), 1);
         bench.pass(secs(5));
@@ -86,7 +86,8 @@ fn a_failed_replacement_is_retried_as_separate_actions_and_is_no_failure_of_the_
 #[test]
 fn while_its_image_cannot_be_pulled_the_old_pod_runs_and_the_new_one_reports_why() {
     let mut bench = running();
-    bench.fetch_failures = [no_image("denied", ImageTrouble::Denied), no_image("again", ImageTrouble::Passing)].into();
+    bench.engine.fetch_failures =
+        [no_image("denied", ImageTrouble::Denied), no_image("again", ImageTrouble::Passing)].into();
     bench.order(order(1, 2).pod(NEW).whole());
     assert_eq!(bench.take_actions(), []);
     let facts = bench.reported(NEW);
@@ -105,7 +106,7 @@ fn while_its_image_cannot_be_pulled_the_old_pod_runs_and_the_new_one_reports_why
 #[test]
 fn an_old_pod_that_exits_meanwhile_is_removed_and_the_new_one_created() {
     let mut bench = running();
-    bench.fetch_failures = [no_image("denied", ImageTrouble::Denied)].into();
+    bench.engine.fetch_failures = [no_image("denied", ImageTrouble::Denied)].into();
     bench.order(order(1, 2).pod(NEW).whole());
     bench.crash("m1");
     assert_eq!(bench.facts(OLD), None);
@@ -140,7 +141,8 @@ fn a_restarted_agent_repeats_an_interrupted_pull() {
 #[test]
 fn images_of_the_next_revision_are_pulled_while_the_pod_runs_and_reported() {
     let mut bench = running();
-    bench.fetch_failures = [no_image("busy", ImageTrouble::Passing), no_image("denied", ImageTrouble::Denied)].into();
+    bench.engine.fetch_failures =
+        [no_image("busy", ImageTrouble::Passing), no_image("denied", ImageTrouble::Denied)].into();
     bench.order(order(1, 2).pod(OLD).fetching(OLD, 2, "j").whole());
     let report = |bench: &Bench| {
         let facts = bench.reported(OLD);
@@ -179,7 +181,7 @@ fn a_pod_whose_image_was_pulled_ahead_pulls_nothing() {
 fn an_image_without_a_registry_is_hopeless_after_three_tries_also_across_recreations() {
     let mut bench = Bench::new().start();
     for drift in 0..3 {
-        bench.failures = [no_image("no such host", ImageTrouble::NoRegistry)].into();
+        bench.engine.failures = [no_image("no such host", ImageTrouble::NoRegistry)].into();
         let id = format!("a.v1-i1-d{drift}");
         bench.order(order(1, 1 + drift).pod(&id).whole());
         let facts = bench.reported(&id);
@@ -232,7 +234,7 @@ fn a_pod_updated_back_to_the_revision_in_its_name_gets_its_old_limits() {
 fn an_updated_container_is_remembered_until_it_is_removed() {
     let mut bench = running();
     bench.order(live(2).whole());
-    bench.fetch_failures = [no_image("denied", ImageTrouble::Denied)].into();
+    bench.engine.fetch_failures = [no_image("denied", ImageTrouble::Denied)].into();
     bench.order(order(1, 3).pod(NEW).whole());
     assert_eq!(bench.reported(OLD).containers[0].spec_digest, digest(&live(2), OLD));
     bench.take_actions();
@@ -248,7 +250,7 @@ fn an_updated_container_is_remembered_until_it_is_removed() {
 #[test]
 fn a_refused_update_is_reported_and_retried_while_the_pod_runs() {
     let mut bench = running();
-    bench.failures = [refused("below usage")].into();
+    bench.engine.failures = [refused("below usage")].into();
     bench.order(live(2).whole());
     let facts = bench.reported(OLD);
     assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Success, "Cannot update container, below usage"));
@@ -263,7 +265,7 @@ fn a_refused_update_is_reported_and_retried_while_the_pod_runs() {
 #[test]
 fn a_newer_spec_does_not_wait_for_the_back_off_of_a_refused_one() {
     let mut bench = running();
-    bench.failures = [refused("below usage")].into();
+    bench.engine.failures = [refused("below usage")].into();
     bench.order(live(2).whole());
     bench.take_actions();
     bench.order(order(1, 3).pod(OLD).updated_to(OLD, 3, |spec| spec.containers[0].memory_limit = 99 << 20).whole());
@@ -276,7 +278,7 @@ fn a_container_made_after_the_update_needs_none() {
     let mut bench = running();
     bench.order(live(2).whole());
     bench.take_actions();
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.pass(secs(200));
     let actions = bench.take_actions();
     assert_eq!((actions.len(), made(&actions)), (1, vec![OLD.to_owned()]));
@@ -373,7 +375,7 @@ fn a_restart_resets_healthy_since_even_when_the_pod_was_not_seen_unhealthy() {
     well(&mut bench, "m1", HealthState::Healthy);
     assert_eq!(bench.reported(OLD).healthy_since, at(0));
     bench.now = at(20);
-    bench.engine.get_mut("m1").expect("it is there").started_at = at(15);
+    bench.engine.containers.get_mut("m1").expect("it is there").started_at = at(15);
     well(&mut bench, "m1", HealthState::Healthy);
     assert_eq!(bench.reported(OLD).healthy_since, at(20));
 }

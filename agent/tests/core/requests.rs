@@ -5,7 +5,7 @@ use contract::report::EngineState;
 use contract::state::{RestartPolicy, RunState, TargetState};
 
 use super::bench::{Bench, OrderBuilder, actions_in, at, order, pod, secs, seen};
-use crate::core::io::{Action, ActionFailure, Effect, Input, Phase};
+use agent::core::io::{Action, ActionFailure, Effect, Input, Phase};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -90,7 +90,7 @@ fn a_refused_start_counts_as_done_and_is_retried() {
     let mut bench = Bench::new().start();
     bench.order(never(1, TargetState::Run).whole());
     bench.crash("m1");
-    bench.failures = [refused("no"), refused("still not")].into();
+    bench.engine.failures = [refused("no"), refused("still not")].into();
     bench.order(never(2, TargetState::Run).asked(1, 0).whole());
     assert_eq!(
         (bench.reported(A).state, bench.reported(A).last_error.as_str()),
@@ -107,7 +107,7 @@ fn a_refused_start_counts_as_done_and_is_retried() {
 #[test]
 fn a_start_does_not_wait_for_the_back_off_of_a_refused_create() {
     let mut bench = Bench::new().start();
-    bench.failures = [refused("no such image"), refused("no such image")].into();
+    bench.engine.failures = [refused("no such image"), refused("no such image")].into();
     bench.order(order(1, 1).pod(A).whole());
     bench.order(order(1, 2).pod(A).asked(1, 0).whole());
     assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Error, (1, 0)));
@@ -118,9 +118,9 @@ fn a_start_does_not_wait_for_the_back_off_of_a_refused_create() {
 #[test]
 fn the_engines_error_of_a_failed_start_is_reported_unchanged() {
     let mut bench = running();
-    bench.failures = [refused("500: 500 Internal Server Error, no such program")].into();
+    bench.engine.failures = [refused("500: 500 Internal Server Error, no such program")].into();
     let mut ended = bench.end("m1", 127).expect("it is there");
-    bench.engine.get_mut("m1").expect("it is there").error = "no such program".to_owned();
+    bench.engine.containers.get_mut("m1").expect("it is there").error = "no such program".to_owned();
     ended.error.clear();
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: Some(ended) });
     assert_eq!((bench.reported(A).state, bench.reported(A).last_error.as_str()), (RunState::Fail, "no such program"));
@@ -235,7 +235,7 @@ fn a_restarted_agent_completes_an_interrupted_restart() {
 fn a_restart_is_not_skipped_when_the_engines_clock_is_ahead() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(A).whole());
-    bench.engine.get_mut("m1").expect("made").started_at = at(3600);
+    bench.engine.containers.get_mut("m1").expect("made").started_at = at(3600);
     bench.pass(secs(60));
     bench.take_actions();
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
@@ -246,7 +246,7 @@ fn a_restart_is_not_skipped_when_the_engines_clock_is_ahead() {
 #[test]
 fn a_restart_waits_for_an_unreachable_engine() {
     let mut bench = running();
-    bench.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
+    bench.engine.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
     assert_eq!(answers(&bench), (0, 0));
     bench.pass(secs(1));
@@ -263,7 +263,7 @@ fn a_restart_waits_for_an_unreachable_engine() {
 #[test]
 fn a_refused_restart_reports_the_engines_error() {
     let mut bench = running();
-    bench.failures = [refused("device busy")].into();
+    bench.engine.failures = [refused("device busy")].into();
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
     assert_eq!(bench.take_actions(), [stop("m1")]);
     let facts = bench.reported(A);
@@ -280,7 +280,7 @@ fn a_container_that_stopped_before_the_refusal_is_started() {
     let message = never(2, TargetState::Run).asked(0, 1).whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     bench.end("m1", 0);
-    bench.failures = [refused("no")].into();
+    bench.engine.failures = [refused("no")].into();
     bench.settle(effects);
     assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Exit, (0, 1)));
     bench.pass(secs(1));

@@ -1,7 +1,7 @@
 //! Docker's clock may differ from the agent's: a restart is still done exactly once.
 
 use super::bench::{Bench, at, order, secs};
-use crate::core::io::{Action, Effect, Input};
+use agent::core::io::{Action, Effect, Input};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -28,7 +28,7 @@ fn a_restart_is_not_repeated_when_the_agents_clock_is_ahead() {
     let message = order(1, 2).pod(A).asked(0, 1).whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     until_started(&mut bench, effects);
-    bench.engine.get_mut("m1").expect("made").started_at = at(20);
+    bench.engine.containers.get_mut("m1").expect("made").started_at = at(20);
     bench.take_actions();
     bench.restart("run-2");
     bench.pass(secs(100));

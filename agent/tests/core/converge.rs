@@ -10,7 +10,7 @@ use contract::state::RunState;
 use proptest::prelude::*;
 
 use super::bench::{Bench, order, secs};
-use crate::core::io::{ActionFailure, Effect, Input, Phase};
+use agent::core::io::{ActionFailure, Effect, Input, Phase};
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -127,7 +127,7 @@ impl History {
             }
             Event::Vanish(n, looks) => {
                 if let Some(id) = self.nth(n) {
-                    self.bench.engine.remove(&id);
+                    self.bench.engine.containers.remove(&id);
                     if looks {
                         self.feed(Input::Inspected { id, seen: None });
                     }
@@ -166,7 +166,7 @@ impl History {
 
     fn nth(&self, n: usize) -> Option<String> {
         let running: Vec<&String> =
-            self.bench.engine.iter().filter(|(_, c)| c.phase == Phase::Running).map(|(id, _)| id).collect();
+            self.bench.engine.containers.iter().filter(|(_, c)| c.phase == Phase::Running).map(|(id, _)| id).collect();
         (!running.is_empty()).then(|| running[n % running.len()].clone())
     }
 
@@ -240,10 +240,10 @@ proptest! {
         history.calm_down();
         let bench = history.bench;
         let runs: BTreeMap<PodId, Phase> =
-            bench.engine.values().map(|seen| (seen.identity.pod.clone(), seen.phase)).collect();
+            bench.inventory().iter().map(|seen| (seen.identity.pod.clone(), seen.phase)).collect();
         let wanted: BTreeMap<PodId, Phase> =
             history.sent.pods.keys().map(|pod| (pod.clone(), Phase::Running)).collect();
-        prop_assert_eq!(bench.engine.len(), 2, "no container twice");
+        prop_assert_eq!(bench.engine.containers.len(), 2, "no container twice");
         prop_assert_eq!(runs, wanted);
         let copy = bench.copy.expect("a report");
         prop_assert_eq!(copy.pods.len(), 2);

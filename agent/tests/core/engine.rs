@@ -4,7 +4,7 @@ use contract::report::{EngineState, ReportMessage};
 use contract::state::RunState;
 
 use super::bench::{Bench, at, order, secs, seen, settings};
-use crate::core::io::{Effect, Input, Ledger, Phase, Settings};
+use agent::core::io::{Effect, Input, Ledger, Phase, Settings};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -131,18 +131,18 @@ fn a_crash_between_create_and_ledger_write_creates_no_second_container() {
     for effect in bench.feed(persisted) {
         bench.perform(effect);
     }
-    assert_eq!(bench.engine.len(), 1);
+    assert_eq!(bench.engine.containers.len(), 1);
     bench.restart("run-2");
     bench.pass(secs(100));
-    assert_eq!((bench.engine.len(), bench.reported(A).state), (1, RunState::Success));
+    assert_eq!((bench.engine.containers.len(), bench.reported(A).state), (1, RunState::Success));
 }
 
 /// A creation of an earlier process completes after the pod left the order.
 fn comes_late_and_is_removed(bench: &mut Bench) {
     assert!(bench.reported(A).leaving, "it may still come");
-    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.add(seen("late", A, Phase::Running));
     bench.pass(secs(10));
-    assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
+    assert_eq!((bench.facts(A), bench.engine.containers.len()), (None, 0), "it came, and was removed");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_pod_withdrawn_during_its_creation_is_reported_after_a_restart_too() {
 #[test]
 fn a_creation_of_an_earlier_process_that_does_not_appear_within_11_s_is_gone() {
     let mut bench = running();
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.restart("run-2");
     bench.order(order(1, 2).whole());
     bench.pass(secs(5));
@@ -208,9 +208,9 @@ fn an_inventory_received_during_an_engine_outage_is_ignored() {
     assert_eq!(bench.feed(Input::Tick)[0], Effect::TakeInventory);
     bench.engine_is(EngineState::Down);
     bench.order(order(1, 2).whole());
-    bench.run(Input::Inventory(bench.engine.values().cloned().collect()));
+    bench.run(Input::Inventory(bench.inventory()));
     bench.engine_is(EngineState::Up);
-    assert!(bench.engine.is_empty(), "what the order dropped meanwhile is removed");
+    assert!(bench.engine.containers.is_empty(), "what the order dropped meanwhile is removed");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_lost_ledger_is_rebuilt_from_the_containers() {
     let mut bench = Bench::with(Settings { ..settings() }, Ledger::default()).has(seen("x", A, Phase::Running)).start();
     bench.order(order(1, 1).pod(A).whole());
     assert_eq!(bench.take_actions(), []);
-    bench.engine.clear();
+    bench.engine.containers.clear();
     bench.run(Input::Inspected { id: "x".to_owned(), seen: None });
     assert_eq!(bench.reported(A).state, RunState::Missing, "it was there once, so it is missing and not new");
 }

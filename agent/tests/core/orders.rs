@@ -6,7 +6,7 @@ use contract::progress::Progress;
 use contract::state::{RestartPolicy, TargetState};
 
 use super::bench::{Bench, actions_in, fence, order, pod, seen, settings};
-use crate::core::io::{Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
+use agent::core::io::{Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
 
 fn incoming(message: OrderMessage, reply: &str) -> Input {
     Input::Order { message, reply: reply.to_owned() }
@@ -120,7 +120,7 @@ fn nothing_is_removed_before_the_first_accepted_order() {
     assert_eq!(bench.take_actions(), []);
     assert!(!bench.reported("a.v1-i1-d0").leaving);
     bench.order(order(1, 1).whole());
-    assert_eq!(bench.engine.len(), 0, "an order without it removes it");
+    assert_eq!(bench.engine.containers.len(), 0, "an order without it removes it");
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn the_fence_survives_a_restart() {
 fn a_group_recreated_under_its_old_name_replaces_the_old_containers() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
-    let before: Vec<String> = bench.engine.keys().cloned().collect();
+    let before: Vec<String> = bench.engine.containers.keys().cloned().collect();
     let other = order(1, 2).pod("a.v1-i1-d0").respecify(|spec| spec.annotation = "{}".to_owned());
     bench.order(other.whole());
-    let after: Vec<String> = bench.engine.keys().cloned().collect();
+    let after: Vec<String> = bench.engine.containers.keys().cloned().collect();
     assert_eq!(after.len(), 1);
     assert_ne!(before, after);
     assert!(!bench.disk.memory[&pod("a.v1-i1-d0")].outdated);
@@ -177,11 +177,11 @@ fn a_pod_stopped_and_started_by_order_runs_again_whatever_its_policy() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod_with(id, 2, TargetState::Run, RestartPolicy::Never).whole());
     bench.order(order(1, 2).pod_with(id, 2, TargetState::Stop, RestartPolicy::Never).whole());
-    assert!(bench.engine.values().all(|c| c.phase == Phase::Exited));
+    assert!(bench.engine.containers.values().all(|c| c.phase == Phase::Exited));
     bench.restart("run-2");
     bench.run(Input::Tick);
     bench.order(order(1, 3).pod_with(id, 2, TargetState::Run, RestartPolicy::Never).whole());
-    assert!(bench.engine.values().all(|c| c.phase == Phase::Running));
+    assert!(bench.engine.containers.values().all(|c| c.phase == Phase::Running));
     assert!(bench.disk.memory[&pod(id)].stopped_by_order.is_empty());
     bench.take_actions();
     bench.crash("m1");

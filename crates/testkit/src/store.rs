@@ -1,9 +1,10 @@
-//! Simulated etcd: keys, one revision counter, a leader key with a lease, guarded transactions.
+//! etcd in memory: keys, one revision counter, a leader key with a lease, guarded transactions.
 //!
 //! Two guards protect a transaction. The term rejects the writes of a deposed leader. The sequence rejects a leader's own late
 //! writes: a commit that was sent twice may arrive again after the next one. A mutant switches each guard off.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use contract::fence::Term;
@@ -11,12 +12,14 @@ use contract::layout;
 use contract::name::GroupName;
 use contract::record::{GroupRecord, PlacementRecord};
 use contract::time::Timestamp;
-use scheduler::core::io::{Commit, Write};
 
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const RENEW: Duration = Duration::from_secs(1);
 /// A leader that could not renew steps down after this time, by its own clock.
 pub const STEP_DOWN: Duration = Duration::from_millis(3500);
+
+/// A key and its new value; none deletes the key.
+pub type Change<'a> = (&'a str, Option<&'a [u8]>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
@@ -44,8 +47,9 @@ pub enum Arrived {
     Refused,
 }
 
-#[derive(Debug)]
-pub struct Store {
+/// Dereferences to its keys and values, which a test may edit like an operator who uses etcdctl.
+#[derive(Debug, Clone)]
+pub struct FakeStore {
     /// Rejects commits of an older term; false only for a mutant.
     pub guarded: bool,
     /// Rejects a commit that arrives after a later one of the same term; false only for a mutant.
@@ -64,7 +68,26 @@ pub struct Store {
     latest: Option<(Term, u64)>,
 }
 
-impl Store {
+impl Default for FakeStore {
+    fn default() -> Self {
+        Self::new(true, true)
+    }
+}
+
+impl Deref for FakeStore {
+    type Target = BTreeMap<String, Vec<u8>>;
+    fn deref(&self) -> &Self::Target {
+        &self.keys
+    }
+}
+
+impl DerefMut for FakeStore {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.keys
+    }
+}
+
+impl FakeStore {
     pub fn new(guarded: bool, ordered: bool) -> Self {
         // A store that was used before does not start at revision 1.
         Self {
@@ -130,35 +153,47 @@ impl Store {
         }
     }
 
-    /// Stores all writes of a commit, or none.
-    pub fn commit(&mut self, commit: &Commit, now: Timestamp) -> Arrived {
+    /// Makes `term` the current one without a campaign, with a lease that never ends.
+    pub fn lead(&mut self, term: Term) {
+        let holder = Candidate { scheduler: 0, lease: 0 };
+        self.leader = Some(LeaderKey { holder, term, expires: Timestamp::from_millis(i64::MAX) });
+        self.latest = None;
+    }
+
+    /// Stores all changes of commit `id` of `term`, or none.
+    pub fn commit<'a>(
+        &mut self,
+        (term, id): (Term, u64),
+        changes: impl IntoIterator<Item = Change<'a>>,
+        now: Timestamp,
+    ) -> Arrived {
         if self.is_full {
             return Arrived::Refused;
         }
-        let led = self.leader(now).is_some_and(|key| key.term == commit.term);
+        let led = self.leader(now).is_some_and(|key| key.term == term);
         if self.guarded && !led {
             return Arrived::Fenced;
         }
-        let place = (commit.term, commit.id);
-        if self.ordered && self.latest.is_some_and(|(term, id)| term == commit.term && id >= commit.id) {
+        if self.ordered && self.latest.is_some_and(|latest| latest.0 == term && latest.1 >= id) {
             return Arrived::Again;
         }
-        self.latest = Some(place);
+        self.latest = Some((term, id));
         self.revision += 1;
-        for write in &commit.writes {
-            match write {
-                Write::Put { key, value, .. } => self.keys.insert(key.clone(), value.clone()),
-                Write::Delete { key } => self.keys.remove(key),
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.keys.insert(key.to_owned(), value.to_vec()),
+                None => self.keys.remove(key),
             };
         }
         Arrived::Stored
     }
 
+    /// Raised by one by every transaction and by every end of the leader's lease.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
     pub fn all(&self) -> Vec<(String, Vec<u8>)> {
         self.keys.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-    pub fn keys(&self) -> &BTreeMap<String, Vec<u8>> {
-        &self.keys
     }
     pub fn group(&self, name: &GroupName) -> Option<GroupRecord> {
         layout::read_group(name, &self.keys).ok()?
@@ -174,39 +209,35 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::event_queue::BEGINNING;
 
-    fn put(term: Term, id: u64, value: &str) -> Commit {
-        let write = Write::Put { key: "k".to_owned(), value: value.into(), expires: false };
-        Commit { id, term, writes: vec![write] }
-    }
+    const START: Timestamp = Timestamp::from_millis(0);
 
     #[test]
     fn a_deposed_leaders_commit_is_not_stored_unless_the_guard_is_off() {
         for guarded in [true, false] {
-            let mut store = Store::new(guarded, true);
+            let mut store = FakeStore::new(guarded, true);
             let (one, two) = (Candidate { scheduler: 0, lease: 0 }, Candidate { scheduler: 1, lease: 0 });
-            let old = store.campaign(one, BEGINNING).unwrap();
-            assert_eq!(store.campaign(two, BEGINNING), None);
-            let later = BEGINNING + LEASE;
+            let old = store.campaign(one, START).unwrap();
+            assert_eq!(store.campaign(two, START), None);
+            let later = START + LEASE;
             let new = store.campaign(two, later).unwrap();
             assert!(new > old);
             assert!(!store.renew(one, old, later));
             let expected = if guarded { Arrived::Fenced } else { Arrived::Stored };
-            assert_eq!(store.commit(&put(old, 1, "old"), later), expected);
-            assert_eq!(store.commit(&put(new, 1, "new"), later), Arrived::Stored);
+            assert_eq!(store.commit((old, 1), [("k", Some(&b"old"[..]))], later), expected);
+            assert_eq!(store.commit((new, 1), [("k", Some(&b"new"[..]))], later), Arrived::Stored);
         }
     }
 
     #[test]
     fn a_late_copy_of_an_earlier_commit_does_not_undo_the_later_one() {
         for (ordered, value) in [(true, "two"), (false, "one")] {
-            let mut store = Store::new(true, ordered);
-            let term = store.campaign(Candidate { scheduler: 0, lease: 0 }, BEGINNING).unwrap();
+            let mut store = FakeStore::new(true, ordered);
+            let term = store.campaign(Candidate { scheduler: 0, lease: 0 }, START).unwrap();
             for (id, value) in [(1, "one"), (2, "two"), (1, "one")] {
-                store.commit(&put(term, id, value), BEGINNING);
+                store.commit((term, id), [("k", Some(value.as_bytes()))], START);
             }
-            assert_eq!(store.keys()["k"], value.as_bytes());
+            assert_eq!(store["k"], value.as_bytes());
         }
     }
 }
