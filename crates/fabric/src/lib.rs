@@ -5,6 +5,7 @@
 pub mod admin;
 pub mod backoff;
 pub mod boot;
+pub mod callback;
 pub mod clock;
 pub mod duration;
 pub mod election;

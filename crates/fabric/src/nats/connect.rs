@@ -9,7 +9,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Bus, Error, durability};
+use super::{Bus, Error};
 use crate::backoff;
 
 /// How long a starting process waits for a server.
@@ -47,6 +47,12 @@ impl Args {
     /// One server, for tests and tools.
     pub fn at(url: impl Into<String>) -> Self {
         Self { urls: vec![url.into()], credentials_file: None, stream_replicas: 1 }
+    }
+
+    /// Host and port of each server; malformed URLs are left out, connecting reports them.
+    pub fn servers(&self) -> impl Iterator<Item = (String, u16)> {
+        let parsed = self.urls.iter().filter_map(|url| url.trim().parse::<ServerAddr>().ok());
+        parsed.map(|server| (server.host().to_owned(), server.port()))
     }
 
     fn shown(&self) -> String {
