@@ -26,7 +26,7 @@ pub struct Args {
         value_name = "CIDR|HOST[:PORT]"
     )]
     pub deny: Vec<Rule>,
-    /// `enforce` refuses callbacks on closed addresses; `report` accepts them and logs what `enforce` would refuse, for an upgrade
+    /// `enforce` refuses callbacks on closed addresses; `report` refuses denied ones only and logs the others, for an upgrade
     #[arg(long = "callback-filter", env = "DEPLOYD_CALLBACK_FILTER", default_value = "enforce", value_enum)]
     pub mode: Mode,
 }
@@ -36,7 +36,7 @@ pub struct Args {
 pub enum Mode {
     /// It is refused.
     Enforce,
-    /// It is accepted and logged.
+    /// It is accepted and logged, unless it is denied.
     Report,
 }
 
@@ -75,7 +75,7 @@ impl Policy {
 
     fn judge(&self, decision: Result<(), Refused>) -> Result<(), Refused> {
         match (decision, self.mode) {
-            (Err(refused), Mode::Report) => {
+            (Err(refused @ Refused::Internal { .. }), Mode::Report) => {
                 tracing::warn!(%refused, "callback accepted; --callback-filter enforce would refuse it");
                 Ok(())
             }
