@@ -17,6 +17,8 @@ const SCHEDULERS: u16 = 2;
 const APISERVERS: u16 = 2;
 /// Everything listens here only.
 const HOST: &str = "127.0.0.1";
+/// Everything that leads to this machine and not to the network.
+const LOOPBACK: &str = "127.0.0.0/8";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
@@ -218,12 +220,15 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let name = format!("apiserver-{number}");
     let address = listen(facts, &name);
     let program = facts.programs.ours.join("deployd-apiserver");
-    child(
-        &name,
-        ProcessKind::Apiserver,
-        address.clone(),
-        command(&program, &["--name", &name, "--listen", &address, "--nats", nats]),
-    )
+    let mut words = command(&program, &["--name", &name, "--listen", &address, "--nats", nats]);
+    words.extend(callback_rules(facts));
+    child(&name, ProcessKind::Apiserver, address, words)
+}
+
+/// Callbacks may lead to programs on this machine, except to the listeners of the cluster itself.
+fn callback_rules(facts: &Facts<'_>) -> Vec<String> {
+    let own: Vec<String> = facts.ports.values().map(|port| format!("{LOOPBACK}:{port}")).collect();
+    ["--callback-allow", &format!("{LOOPBACK},::1"), "--callback-deny", &own.join(",")].map(str::to_owned).to_vec()
 }
 
 fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
@@ -269,17 +274,17 @@ fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
 fn notifier(facts: &Facts<'_>, nats: &str) -> Child {
     let address = listen(facts, "notifier");
     let program = facts.programs.ours.join("deployd-notifier");
-    child(
-        "notifier",
-        ProcessKind::Notifier,
-        address.clone(),
-        command(&program, &["--listen", &address, "--nats", nats]),
-    )
+    let mut words = command(&program, &["--listen", &address, "--nats", nats]);
+    words.extend(callback_rules(facts));
+    child("notifier", ProcessKind::Notifier, address, words)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::net::Ipv4Addr;
+
+    use contract::callback_address::Filter;
 
     use super::*;
 
@@ -363,6 +368,24 @@ mod tests {
         let lost_after = Some(Duration::from_secs(2));
         assert!(line(&cluster(&Settings { lost_after, ..settings(3) })).ends_with("--lost-after 2000ms"));
         assert!(!line(&cluster(&settings(3))).contains("-after"));
+    }
+
+    #[test]
+    fn callbacks_may_lead_to_this_machine_but_to_no_listener_of_the_cluster() {
+        let cluster = cluster(&settings(3));
+        let takes_callbacks = |child: &&Child| [ProcessKind::Apiserver, ProcessKind::Notifier].contains(&child.role);
+        let commands: Vec<_> = cluster.children.iter().filter(takes_callbacks).map(|child| &child.command).collect();
+        assert_eq!(commands.len(), 3);
+        for command in commands {
+            let rules = |flag: &str| {
+                let value = command.iter().skip_while(|word| *word != flag).nth(1).unwrap();
+                value.split(',').map(|rule| rule.parse().unwrap()).collect()
+            };
+            let filter = Filter::new(rules("--callback-allow"), rules("--callback-deny"));
+            let at = |port: u16| filter.check("localhost", (Ipv4Addr::LOCALHOST, port).into());
+            assert!(cluster.ports.len() == 11 && cluster.ports.values().all(|port| at(*port).is_err()));
+            assert_eq!(at(8999), Ok(()));
+        }
     }
 
     #[test]
