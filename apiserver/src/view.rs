@@ -207,7 +207,7 @@ pub fn node_status(page: NodePage) -> NodeStatus {
 }
 
 /// The callbacks, sorted, without duplicates; users and passwords of URLs that earlier versions accepted are masked.
-pub fn callbacks(urls: Vec<String>) -> Vec<String> {
+pub fn callbacks(urls: &[String]) -> Vec<String> {
     urls.iter().map(|url| callback_url::without_userinfo(url)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
