@@ -64,6 +64,7 @@ pub struct Api {
     pub debug_vars: DebugVars,
     pub metrics: Metrics,
     pub streams: Streams,
+    pub callback_policy: fabric::callback::Policy,
 }
 
 /// One request.

@@ -56,10 +56,10 @@ pub struct Up {
     /// Name of a node whose agent you start yourself: `up` writes its keys to DIR/keys. May be repeated
     #[arg(long = "extra-node", value_name = "NAME")]
     pub extra_nodes: Vec<NodeName>,
-    /// No keys on the bus, as in clusters of older versions: any process of this machine can command every node. For tests of
-    /// two versions side by side
+    /// Use only flags that the previous version knows: no keys on the bus, so any process of this machine can command every
+    /// node, and no callbacks to this machine. For tests of two versions side by side
     #[arg(long, hide = true)]
-    pub open_bus: bool,
+    pub previous_flags: bool,
 }
 
 impl Up {
@@ -75,7 +75,7 @@ impl Up {
             lost_after: self.lost_after,
             failover_grace: self.failover_grace,
             extra_nodes: self.extra_nodes.clone(),
-            open_bus: self.open_bus,
+            previous_flags: self.previous_flags,
         }
     }
 }

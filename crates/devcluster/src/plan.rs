@@ -21,6 +21,8 @@ const SCHEDULERS: u16 = 2;
 const APISERVERS: u16 = 2;
 /// Everything listens here only.
 const HOST: &str = "127.0.0.1";
+/// Everything that leads to this machine and not to the network.
+const LOOPBACK: &str = "127.0.0.0/8";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
@@ -52,8 +54,8 @@ pub struct Settings {
     pub failover_grace: Option<Duration>,
     /// Nodes whose agents the user starts: they get keys and no process.
     pub extra_nodes: Vec<NodeName>,
-    /// No keys on the bus, as in clusters of older versions: for tests of two versions side by side.
-    pub open_bus: bool,
+    /// Only flags that the previous version knows, so no keys on the bus: for tests of two versions side by side.
+    pub previous_flags: bool,
 }
 
 /// A label of the nodes, with a value for each of them.
@@ -257,7 +259,17 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let program = facts.programs.ours.join("deployd-apiserver");
     let mut words = command(&program, &["--name", &name, "--listen", &address, "--nats", nats]);
     words.extend(credentials(facts, Member::Apiserver, &name));
+    words.extend(callback_rules(facts));
     child(&name, ProcessKind::Apiserver, address, words)
+}
+
+/// Callbacks may lead to programs on this machine, except to the listeners of the cluster itself.
+fn callback_rules(facts: &Facts<'_>) -> Vec<String> {
+    if facts.settings.previous_flags {
+        return Vec::new();
+    }
+    let own: Vec<String> = facts.ports.values().map(|port| format!("{LOOPBACK}:{port}")).collect();
+    ["--callback-allow", &format!("{LOOPBACK},::1"), "--callback-deny", &own.join(",")].map(str::to_owned).to_vec()
 }
 
 fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
@@ -307,6 +319,7 @@ fn notifier(facts: &Facts<'_>, nats: &str) -> Child {
     let program = facts.programs.ours.join("deployd-notifier");
     let mut words = command(&program, &["--listen", &address, "--nats", nats]);
     words.extend(credentials(facts, Member::Notifier, "notifier"));
+    words.extend(callback_rules(facts));
     child("notifier", ProcessKind::Notifier, address, words)
 }
 
@@ -315,11 +328,15 @@ fn credentials(facts: &Facts<'_>, member: Member, name: &str) -> Vec<String> {
 }
 
 fn key_flag(facts: &Facts<'_>, flag: &str, file: &Path) -> Vec<String> {
-    if facts.settings.open_bus { Vec::new() } else { vec![flag.to_owned(), file.display().to_string()] }
+    if facts.settings.previous_flags { Vec::new() } else { vec![flag.to_owned(), file.display().to_string()] }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use contract::callback_address::Filter;
+
     use super::*;
 
     fn settings(nodes: u16) -> Settings {
@@ -333,7 +350,7 @@ mod tests {
             lost_after: None,
             failover_grace: None,
             extra_nodes: Vec::new(),
-            open_bus: false,
+            previous_flags: false,
         }
     }
 
@@ -404,6 +421,24 @@ mod tests {
         let lost_after = Some(Duration::from_secs(2));
         assert!(line(&cluster(&Settings { lost_after, ..settings(3) })).ends_with("--lost-after 2000ms"));
         assert!(!line(&cluster(&settings(3))).contains("-after"));
+    }
+
+    #[test]
+    fn callbacks_may_lead_to_this_machine_but_to_no_listener_of_the_cluster() {
+        let cluster = cluster(&settings(3));
+        let takes_callbacks = |child: &&Child| [ProcessKind::Apiserver, ProcessKind::Notifier].contains(&child.role);
+        let commands: Vec<_> = cluster.children.iter().filter(takes_callbacks).map(|child| &child.command).collect();
+        assert_eq!(commands.len(), 3);
+        for command in commands {
+            let rules = |flag: &str| {
+                let value = command.iter().skip_while(|word| *word != flag).nth(1).unwrap();
+                value.split(',').map(|rule| rule.parse().unwrap()).collect()
+            };
+            let filter = Filter::new(rules("--callback-allow"), rules("--callback-deny"));
+            let at = |port: u16| filter.check("localhost", (Ipv4Addr::LOCALHOST, port).into());
+            assert!(cluster.ports.len() == 11 && cluster.ports.values().all(|port| at(*port).is_err()));
+            assert_eq!(at(8999), Ok(()));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod backoff;
 pub mod boot;
 pub mod bus_accounts;
+pub mod callback;
 pub mod clock;
 pub mod duration;
 pub mod election;

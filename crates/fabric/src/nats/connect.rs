@@ -51,6 +51,12 @@ impl Args {
         Self { urls: vec![url.into()], credentials_file: None, stream_replicas: 1 }
     }
 
+    /// Host and port of each server; malformed URLs are left out, connecting reports them.
+    pub fn servers(&self) -> impl Iterator<Item = (String, u16)> {
+        let parsed = self.urls.iter().filter_map(|url| url.trim().parse::<ServerAddr>().ok());
+        parsed.map(|server| (server.host().to_owned(), server.port()))
+    }
+
     fn shown(&self) -> String {
         // Do not log the user and password of a URL.
         crate::settings::without_secret(&self.urls.join(","))

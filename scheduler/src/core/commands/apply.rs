@@ -4,6 +4,7 @@
 //! also after a failover, and a repeated command gets the outcome of the first.
 
 use contract::backup::Step;
+use contract::callback_url;
 use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
 use contract::name::{CommandId, GroupName};
@@ -162,6 +163,9 @@ impl Leading<'_> {
         if self.state.cluster.callbacks().contains(&url) {
             return Ok(Bundle::default());
         }
+        if let Err(flaw) = callback_url::check(&url) {
+            return Err(Refusal::Unfit { reason: format!("callback url not valid: {flaw}") });
+        }
         if self.state.cluster.callbacks().len() >= MOST_CALLBACKS {
             return Err(Refusal::Limit { what: "callbacks".to_owned(), limit: MOST_CALLBACKS as u64 });
         }
@@ -170,9 +174,10 @@ impl Leading<'_> {
     }
 
     fn remove_callback(&mut self, url: &str) -> Result<Bundle, Refusal> {
-        if !self.state.cluster.remove_callback(url) {
-            return Err(Refusal::CallbackUnknown);
-        }
+        // Users see stored users and passwords masked, and delete what they see.
+        let is_meant = |stored: &&String| *stored == url || callback_url::without_userinfo(stored) == url;
+        let stored = self.state.cluster.callbacks().iter().find(is_meant).cloned().ok_or(Refusal::CallbackUnknown)?;
+        self.state.cluster.remove_callback(&stored);
         Ok(self.callbacks_bundle())
     }
 

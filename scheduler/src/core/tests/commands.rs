@@ -165,7 +165,7 @@ fn an_impossible_command_is_refused_with_the_reason() {
         let url = format!("http://127.0.0.1/{number}");
         assert_eq!(rig.command(&format!("a{number}"), Verb::AddCallback { url }), "Accepted");
     }
-    let full = rig.command("c8", Verb::AddCallback { url: "one more".to_owned() });
+    let full = rig.command("c8", Verb::AddCallback { url: "http://127.0.0.1/more".to_owned() });
     assert_eq!(full, "Refused(Limit { what: \"callbacks\", limit: 64 })");
 }
 
@@ -234,6 +234,36 @@ fn a_spec_that_fits_into_no_transaction_is_refused() {
     let verdict = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
     assert!(verdict.starts_with("Refused(Limit"), "{verdict}");
     assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn the_leader_stores_no_callback_that_the_notifier_cannot_or_must_not_use() {
+    let mut rig = rig(&["a"]);
+    let long = format!("http://a/{}", "x".repeat(2048));
+    for (number, bad) in
+        ["u", "/x", "file:///etc/passwd", "http://user:pw@a/", "http://@a/", "http://a/ b", &long].iter().enumerate()
+    {
+        let verdict = rig.command(&format!("c{number}"), Verb::AddCallback { url: (*bad).to_owned() });
+        assert!(verdict.starts_with("Refused(Unfit { reason: \"callback url not valid: "), "{bad}: {verdict}");
+        assert!(!verdict.contains("pw"), "{verdict}");
+    }
+    assert!(!rig.store.contains_key(keys::CALLBACKS));
+}
+
+#[test]
+fn a_stored_callback_with_a_password_is_removed_by_the_text_that_users_see() {
+    let mut rig = rig(&["a"]);
+    let urls = ["http://user:pw@a/x".to_owned()].into();
+    let record = contract::record::CallbacksRecord { urls };
+    rig.store.insert(keys::CALLBACKS.to_owned(), serde_json::to_vec(&record).expect("JSON"));
+    rig.elect();
+    assert_eq!(
+        rig.command("c1", Verb::RemoveCallback { url: "http://***@b/x".to_owned() }),
+        "Refused(CallbackUnknown)"
+    );
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://***@a/x".to_owned() }), "Accepted");
+    let left: contract::record::CallbacksRecord = serde_json::from_slice(&rig.store[keys::CALLBACKS]).expect("JSON");
+    assert!(left.urls.is_empty());
 }
 
 #[test]
