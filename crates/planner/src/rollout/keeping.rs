@@ -44,7 +44,7 @@ pub fn slow_start(count: i64, initial: i64) -> Vec<i64> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SlowStartRun {
     pub calls: i64,
     /// Pods created.
     pub successes: i64,
@@ -54,8 +54,8 @@ pub struct Outcome {
 }
 
 /// Simulates creations of which the first `limit` calls succeed.
-pub fn play(count: i64, limit: i64, initial: i64) -> Outcome {
-    let mut outcome = Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 };
+pub fn play(count: i64, limit: i64, initial: i64) -> SlowStartRun {
+    let mut outcome = SlowStartRun { calls: 0, successes: 0, failed: false, unexpected: 0 };
     for batch in slow_start(count, initial) {
         outcome.calls += batch;
         outcome.successes = outcome.calls.min(limit.max(0));
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn one_failure_ends_it_after_the_batch() {
-        assert_eq!(play(10, 5, 1), Outcome { calls: 7, successes: 5, failed: true, unexpected: 5 });
-        assert_eq!(play(10, 0, 1), Outcome { calls: 1, successes: 0, failed: true, unexpected: 10 });
-        assert_eq!(play(10, 10, 1), Outcome { calls: 10, successes: 10, failed: false, unexpected: 0 });
-        assert_eq!(play(0, 0, 1), Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 });
+        assert_eq!(play(10, 5, 1), SlowStartRun { calls: 7, successes: 5, failed: true, unexpected: 5 });
+        assert_eq!(play(10, 0, 1), SlowStartRun { calls: 1, successes: 0, failed: true, unexpected: 10 });
+        assert_eq!(play(10, 10, 1), SlowStartRun { calls: 10, successes: 10, failed: false, unexpected: 0 });
+        assert_eq!(play(0, 0, 1), SlowStartRun { calls: 0, successes: 0, failed: false, unexpected: 0 });
     }
 
     #[test]

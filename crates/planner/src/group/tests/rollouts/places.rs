@@ -164,6 +164,30 @@ fn the_quota_of_a_full_unit_moves_to_one_with_free_resources() {
 }
 
 #[test]
+fn a_pod_without_limits_has_room_on_a_full_node() {
+    let mut cluster = in_units(2, rolling(1, 0));
+    let topology = cluster.world.record.spec.topology.as_mut().expect("units");
+    topology.auto_reschedule = Some(AutoReschedule { enable: true, ..AutoReschedule::default() });
+    for node in ["a1", "a2"] {
+        let candidate = cluster.world.candidate(node);
+        candidate.used = candidate.room();
+    }
+    cluster.world.candidate("b1").cordon = Some("cordoned".to_owned());
+    cluster.world.slots[0].unplaced_since = at(1);
+    let free_slots = |cluster: &TestCluster| -> Vec<Option<i64>> {
+        cluster.world.look(|facts| {
+            let mut planning = Planning::new(facts, at(cluster.now));
+            planning.load_slots();
+            planning.controller_facts().0.units.iter().map(|unit| unit.free_slots).collect()
+        })
+    };
+    assert_eq!(free_slots(&cluster), [Some(0), Some(14)], "64 MiB of 1 GiB, beside what runs there");
+    let container = &mut cluster.world.record.spec.pod.containers[0];
+    (container.memory_limit, container.cpu_limit) = (0, 0);
+    assert_eq!(free_slots(&cluster), [Some(i64::MAX); 2]);
+}
+
+#[test]
 fn nothing_follows_from_a_silent_node() {
     let mut cluster = cluster(4, &["a", "b"], rolling(0, 1));
     cluster.world.candidate("a").liveness = Liveness::Suspect;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{RolloutCluster, batched};
 use crate::rollout::batches::Spread;
-use crate::rollout::controller::{Action, BatchStrategy, Control, RolloutStatus, RolloutStrategy};
+use crate::rollout::controller::{BatchStrategy, Control, RolloutAction, RolloutStatus, RolloutStrategy};
 use crate::rollout::numbers::Amount;
 
 /// What a rollout did, batch by batch, as the table writes it: instances of each unit.
@@ -31,7 +31,9 @@ fn executed(cluster: &mut RolloutCluster) -> String {
         let counts = &mut groups.last_mut().expect("just pushed").1;
         for action in actions {
             match action {
-                Action::Renew(number) | Action::Create { slot: number, .. } => counts[unit_of(cluster, *number)] += 1,
+                RolloutAction::Renew(number) | RolloutAction::Create { slot: number, .. } => {
+                    counts[unit_of(cluster, *number)] += 1
+                }
                 other => panic!("a batch only renews and creates: {other:?}"),
             }
         }
@@ -134,9 +136,13 @@ fn the_beta_is_an_available_pod_with_the_lowest_cost() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, true)), &[3]);
     cluster.facts.slots[0].main.as_mut().expect("one").ready.ready = false;
     cluster.facts.slots[2].main.as_mut().expect("one").cost = -1;
-    assert_eq!(cluster.roll_out(2).decide().actions, [Action::Renew(3)]);
+    assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(3)]);
     cluster.pass();
-    assert_eq!(cluster.decide().actions, [Action::Renew(1), Action::Renew(2)], "then the one that costs nothing");
+    assert_eq!(
+        cluster.decide().actions,
+        [RolloutAction::Renew(1), RolloutAction::Renew(2)],
+        "then the one that costs nothing"
+    );
 }
 
 #[test]
@@ -162,8 +168,8 @@ fn a_rollback_goes_through_the_units_in_reverse_and_spares_healthy_pods() {
     });
     cluster.history.clear();
     assert_eq!(cluster.undo(3).run(20).report.status, RolloutStatus::Complete, "no confirmation is needed");
-    let actions: Vec<Action> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
-    assert_eq!(actions, [Action::Renew(bad[1]), Action::Renew(bad[0])]);
+    let actions: Vec<RolloutAction> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
+    assert_eq!(actions, [RolloutAction::Renew(bad[1]), RolloutAction::Renew(bad[0])]);
 }
 
 #[test]
@@ -190,5 +196,5 @@ fn a_ready_pod_is_available_only_after_min_ready() {
     assert_eq!((decision.actions, decision.report.waits_for), (vec![], vec![1]));
     assert_eq!(decision.wake_at, Some(cluster.facts.now.after(Duration::from_secs(5))));
     (0..5).for_each(|_| cluster.pass());
-    assert_eq!(cluster.decide().actions, [Action::Renew(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Renew(2)]);
 }

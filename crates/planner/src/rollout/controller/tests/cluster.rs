@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::rollout::availability::Ready;
 use crate::rollout::batches::Spread;
 use crate::rollout::controller::{
-    Action, BatchStrategy, Control, Decision, DryRun, FailureAction, RolloutFacts, RolloutPod, RolloutSettings,
-    RolloutState, RolloutStrategy, Slot, UnitFacts, apply, controller, dry_run, perform_all,
+    BatchStrategy, Control, Decision, FailureAction, RolloutAction, RolloutFacts, RolloutPod, RolloutSettings,
+    RolloutState, RolloutStrategy, SimulatedStep, Slot, UnitFacts, apply, controller, dry_run, perform_all,
 };
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::moment::Moment;
@@ -19,9 +19,14 @@ use crate::rollout::numbers::Amount;
 use crate::rollout::recreate::PodPhase;
 use crate::rollout::transition;
 
-/// The dry run in a cluster where every pod fits on every node.
-pub(super) fn plan(facts: &RolloutFacts) -> DryRun {
-    dry_run(facts, |_, _| ControlFlow::Continue(()))
+/// The steps of a dry run in a cluster where every pod fits on every node, and whether it completes.
+pub(super) fn plan(facts: &RolloutFacts) -> (Vec<SimulatedStep>, bool) {
+    let mut steps = Vec::new();
+    let completes = dry_run(facts, |step, _| {
+        steps.push(step);
+        ControlFlow::Continue(())
+    });
+    (steps, completes)
 }
 
 pub(super) fn rolling(surge: i64, unavailable: i64) -> RolloutStrategy {
@@ -97,7 +102,7 @@ pub(super) struct RolloutCluster {
     strays: Vec<i64>,
     pub last: Option<Decision>,
     /// Decisions with actions.
-    pub history: Vec<(u64, Vec<Action>)>,
+    pub history: Vec<(u64, Vec<RolloutAction>)>,
 }
 
 impl RolloutCluster {
@@ -180,7 +185,7 @@ impl RolloutCluster {
     }
 
     /// Additional terminating pods of each instance.
-    fn perform(&mut self, actions: &[Action]) -> Vec<(u32, usize)> {
+    fn perform(&mut self, actions: &[RolloutAction]) -> Vec<(u32, usize)> {
         let before: BTreeMap<u32, i64> = self.facts.slots.iter().map(|slot| (slot.number, slot.leaving)).collect();
         let left = perform_all(&mut self.facts.slots, self.facts.target, actions);
         self.facts.strays += left;

@@ -1,7 +1,9 @@
 //! Commands of users, and when they are refused.
 
 use super::cluster::{RolloutCluster, batched};
-use crate::rollout::controller::{Action, BatchStrategy, Control, Refusal, RolloutStatus, RolloutStrategy, apply};
+use crate::rollout::controller::{
+    BatchStrategy, Control, Refusal, RolloutAction, RolloutStatus, RolloutStrategy, apply,
+};
 
 fn confirmed() -> RolloutStrategy {
     RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) })
@@ -91,7 +93,7 @@ fn in_a_pause_scaling_still_works_and_crashed_pods_keep_their_revision() {
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Create { revision, .. } => Some(*revision),
+            RolloutAction::Create { revision, .. } => Some(*revision),
             _ => None,
         })
         .collect();

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::cluster::{RolloutCluster, batched, rolling};
 use crate::rollout::batches::Spread;
 use crate::rollout::controller::{
-    Action, BatchStrategy, Control, RolloutPod, RolloutStatus, RolloutStrategy, Slot, UnitCount, apply,
+    BatchStrategy, Control, RolloutAction, RolloutPod, RolloutStatus, RolloutStrategy, Slot, UnitCount, apply,
 };
 use crate::rollout::limits::{PodReplacement, RolloutLimits};
 use crate::rollout::numbers::Amount;
@@ -44,7 +44,7 @@ pub(super) fn is_over(cluster: &RolloutCluster) -> bool {
 }
 
 /// One tick of a rolling update, with its invariants.
-fn tick(cluster: &mut RolloutCluster, limits: &RolloutLimits) -> Result<Vec<Action>, TestCaseError> {
+fn tick(cluster: &mut RolloutCluster, limits: &RolloutLimits) -> Result<Vec<RolloutAction>, TestCaseError> {
     let before = cluster.available();
     let actions = cluster.decide().actions;
     prop_assert!(total(cluster) <= limits.max_total, "{} pods after {actions:?}", total(cluster));
@@ -119,7 +119,7 @@ property! {
         cluster.history.clear();
         prop_assert_eq!(cluster.undo(3).run(300).report.status, RolloutStatus::Complete);
         let touched = cluster.history.iter().flat_map(|(_, actions)| actions).any(|action| match action {
-            Action::Renew(number) | Action::Promote(number) | Action::Retire(number) => good.contains(number),
+            RolloutAction::Renew(number) | RolloutAction::Promote(number) | RolloutAction::Retire(number) => good.contains(number),
             _ => false,
         });
         prop_assert!(!touched, "{:?}", cluster.history);

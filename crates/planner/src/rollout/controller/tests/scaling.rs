@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cluster::{RolloutCluster, batched, rolling, units};
 use crate::rollout::batches::BatchKind;
-use crate::rollout::controller::{Action, BatchStrategy, Control, RolloutStatus, RolloutStrategy, UnitFacts};
+use crate::rollout::controller::{BatchStrategy, Control, RolloutAction, RolloutStatus, RolloutStrategy, UnitFacts};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::Amount;
 
@@ -14,12 +14,15 @@ fn without_a_rollout_scaling_is_immediate_and_removes_the_highest_numbers() {
     for strategy in [rolling(1, 0), RolloutStrategy::Recreate, confirmed] {
         let mut cluster = RolloutCluster::settled(strategy, &[3]);
         cluster.facts.replicas = 5;
-        let create = |slot| Action::Create { slot, unit: 0, revision: 1 };
+        let create = |slot| RolloutAction::Create { slot, unit: 0, revision: 1 };
         assert_eq!(cluster.decide().actions, [create(4), create(5)]);
         cluster.pass();
         assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
         cluster.facts.replicas = 2;
-        assert_eq!(cluster.decide().actions, [Action::Remove(5), Action::Remove(4), Action::Remove(3)]);
+        assert_eq!(
+            cluster.decide().actions,
+            [RolloutAction::Remove(5), RolloutAction::Remove(4), RolloutAction::Remove(3)]
+        );
     }
 }
 
@@ -62,7 +65,7 @@ fn template_and_replicas_together_grow_first_at_the_old_revision() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, false)), &[2, 2]);
     cluster.facts.replicas = 6;
     let actions = cluster.roll_out(2).decide().actions;
-    let create = |slot, unit| Action::Create { slot, unit, revision: 1 };
+    let create = |slot, unit| RolloutAction::Create { slot, unit, revision: 1 };
     assert_eq!(actions[..2], [create(5, 0), create(6, 1)]);
     assert_eq!(cluster.run(20).report.status, RolloutStatus::Complete);
     assert_eq!(cluster.mix(), BTreeMap::from([(2, 6)]));
@@ -159,9 +162,9 @@ fn the_lowest_free_numbers_are_taken() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[2, 2]);
     cluster.facts.units[1].wish = Some(Amount::Count(2));
     cluster.facts.replicas = 3;
-    assert_eq!(cluster.decide().actions, [Action::Remove(2)], "the highest of the unit that has too many");
+    assert_eq!(cluster.decide().actions, [RolloutAction::Remove(2)], "the highest of the unit that has too many");
     cluster.facts.replicas = 4;
-    assert_eq!(cluster.decide().actions, [Action::Create { slot: 2, unit: 0, revision: 1 }]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Create { slot: 2, unit: 0, revision: 1 }]);
 }
 
 #[test]
@@ -172,8 +175,9 @@ fn without_units_the_highest_numbers_go_during_a_rollout_too() {
     assert_eq!(cluster.revisions(), [2, 2, 2, 1, 1, 1]);
     cluster.facts.replicas = 4;
     let actions = cluster.decide().actions;
-    let removed: Vec<&Action> = actions.iter().filter(|action| matches!(action, Action::Remove(_))).collect();
-    assert_eq!(removed, [&Action::Remove(6), &Action::Remove(5)]);
+    let removed: Vec<&RolloutAction> =
+        actions.iter().filter(|action| matches!(action, RolloutAction::Remove(_))).collect();
+    assert_eq!(removed, [&RolloutAction::Remove(6), &RolloutAction::Remove(5)]);
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn in_units_unavailable_instances_are_removed_first() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[3, 3]);
     cluster.kill(1);
     cluster.facts.replicas = 4;
-    assert_eq!(cluster.decide().actions, [Action::Remove(2), Action::Remove(6)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Remove(2), RolloutAction::Remove(6)]);
 }
 
 #[test]
@@ -226,7 +230,10 @@ fn a_scale_down_keeps_available_instances_rather_than_unavailable_ones_of_other_
     cluster.facts.settings.strategy = rolling(0, 1);
     cluster.facts.replicas = 3;
     let actions = cluster.decide().actions;
-    assert!(actions.contains(&Action::Remove(2)), "the second unit has one too many, and both serve: {actions:?}");
+    assert!(
+        actions.contains(&RolloutAction::Remove(2)),
+        "the second unit has one too many, and both serve: {actions:?}"
+    );
     assert_eq!((cluster.facts.slots.len(), cluster.available()), (3, 2), "two of three must serve");
 }
 
@@ -249,16 +256,20 @@ fn a_scale_down_reduces_surge_pods() {
 fn recreate_waits_for_terminating_pods_of_removed_instances() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[4]);
     cluster.end = 3;
-    assert_eq!(cluster.roll_out(2).decide().actions, [1, 2, 3, 4].map(Action::Retire));
+    assert_eq!(cluster.roll_out(2).decide().actions, [1, 2, 3, 4].map(RolloutAction::Retire));
     cluster.pass();
     cluster.facts.slots.iter_mut().take(2).for_each(|slot| slot.leaving = 0);
     cluster.facts.replicas = 2;
-    assert_eq!(cluster.decide().actions, [Action::Remove(4), Action::Remove(3)], "the pods of both still go");
+    assert_eq!(
+        cluster.decide().actions,
+        [RolloutAction::Remove(4), RolloutAction::Remove(3)],
+        "the pods of both still go"
+    );
     cluster.pass();
     assert_eq!(cluster.decide().actions, []);
     cluster.pass();
     cluster.pass();
-    let create = |slot| Action::Create { slot, unit: 0, revision: 2 };
+    let create = |slot| RolloutAction::Create { slot, unit: 0, revision: 2 };
     assert_eq!(cluster.decide().actions, [create(1), create(2)]);
 }
 

@@ -8,7 +8,7 @@ use super::cluster::{RolloutCluster, batched, plan, rolling, units};
 use super::dry_run::any_strategy;
 use crate::rollout::availability::Ready;
 use crate::rollout::controller::{
-    Action, BatchStrategy, Control, RolloutFacts, RolloutPod, RolloutStatus, RolloutStrategy, Slot, SurgePod,
+    BatchStrategy, Control, RolloutAction, RolloutFacts, RolloutPod, RolloutStatus, RolloutStrategy, Slot, SurgePod,
     controller,
 };
 use crate::rollout::numbers::Amount;
@@ -94,7 +94,7 @@ property! {
         cluster.decide();
         let is_held = facts.units.iter().all(|unit| unit.wish == Some(Amount::Count(0)));
         let is_over = decision.state.phase == RolloutPhase::Aborted;
-        prop_assert!(plan(&facts).completes || is_held || is_over, "{:?}", plan(&facts));
+        prop_assert!(plan(&facts).1 || is_held || is_over, "{:?}", plan(&facts));
     }
 
     fn a_rollout_completes_after_a_change_of_strategy(
@@ -140,12 +140,12 @@ property! {
         for action in decision.actions {
             let is_allowed = match action {
                 // A Recreate rollout that stopped all pods starts new ones.
-                Action::Create { .. } => there < paused.replicas || is_recreating,
-                Action::Remove(_) => there > paused.replicas,
+                RolloutAction::Create { .. } => there < paused.replicas || is_recreating,
+                RolloutAction::Remove(_) => there > paused.replicas,
                 // Stopped instances need no second pod, and a scale-down may remove some.
-                Action::Drop(_) | Action::Promote(_) => true,
-                Action::Surge(_) | Action::Renew(_) | Action::Retire(_) | Action::Move { .. } => false,
-                Action::Reassign { .. } | Action::Divert { .. } => false,
+                RolloutAction::Drop(_) | RolloutAction::Promote(_) => true,
+                RolloutAction::Surge(_) | RolloutAction::Renew(_) | RolloutAction::Retire(_) | RolloutAction::Move { .. } => false,
+                RolloutAction::Reassign { .. } | RolloutAction::Divert { .. } => false,
             };
             prop_assert!(is_allowed, "{action:?}");
         }
@@ -160,7 +160,10 @@ fn an_in_place_update_takes_one_instance_at_a_time_and_waits_for_terminating_pod
     let mut least = 3;
     for _ in 0..40 {
         let actions = cluster.decide().actions;
-        assert!(actions.len() <= 1 && actions.iter().all(|action| matches!(action, Action::Renew(_))), "{actions:?}");
+        assert!(
+            actions.len() <= 1 && actions.iter().all(|action| matches!(action, RolloutAction::Renew(_))),
+            "{actions:?}"
+        );
         least = least.min(cluster.available());
         let double = cluster
             .facts
@@ -203,7 +206,7 @@ fn a_rolling_update_that_becomes_one_by_batches_leaves_no_instance_with_two_pods
     let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
     cluster.roll_out(2).decide();
     cluster.facts.settings.strategy = RolloutStrategy::Batches(batched(1, false));
-    assert_eq!(cluster.decide().actions[..2], [Action::Drop(1), Action::Drop(2)]);
+    assert_eq!(cluster.decide().actions[..2], [RolloutAction::Drop(1), RolloutAction::Drop(2)]);
     assert_eq!(cluster.run(20).report.status, RolloutStatus::Complete);
     assert_eq!(cluster.revisions(), [2, 2, 2, 2]);
 }
@@ -215,5 +218,5 @@ fn of_two_pods_of_the_target_revision_the_available_one_stays() {
         slot.next = slot.main.clone().map(|pod| SurgePod { unit: 0, pod });
     }
     cluster.facts.slots[1].main.as_mut().expect("one").ready.ready = false;
-    assert_eq!(cluster.decide().actions, [Action::Drop(1), Action::Promote(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Drop(1), RolloutAction::Promote(2)]);
 }
