@@ -181,7 +181,7 @@ fn a_pod_without_limits_has_room_on_a_full_node() {
             planning.controller_facts().0.units.iter().map(|unit| unit.free_slots).collect()
         })
     };
-    assert_eq!(free_slots(&cluster), [Some(0), Some(14)], "64 MiB of 1 GiB, beside what runs there");
+    assert_eq!(free_slots(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
     let container = &mut cluster.world.record.spec.pod.containers[0];
     (container.memory_limit, container.cpu_limit) = (0, 0);
     assert_eq!(free_slots(&cluster), [Some(i64::MAX); 2]);
