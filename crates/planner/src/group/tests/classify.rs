@@ -94,8 +94,7 @@ fn a_failed_instance_starts_elsewhere_only_after_its_node_removed_it() {
     world.settle(11);
     let place = |world: &TestGroup| (world.slots[0].node.clone(), world.slots[0].leaves.clone(), world.slots[0].drift);
     assert_eq!(place(&world), (Some(name("b")), Some(name("a")), 1));
-    world.still_on_old_node.clear();
-    world.settle(12);
+    world.vacate(12);
     assert_eq!(place(&world), (Some(name("b")), None, 1));
 }
 
@@ -128,8 +127,7 @@ fn a_missing_container_is_recreated_on_its_own_healthy_node_rather_than_next_to_
     for instance in 0..3 {
         let mut world = world(3, &["a", "b", "c"]).all_running();
         assert_eq!(world.places(), [Some("a"), Some("b"), Some("c")]);
-        world.observed[instance] = reported(RunState::Missing);
-        world.settle(10);
+        world.report(instance, reported(RunState::Missing), 10);
         assert_eq!(world.places(), [Some("a"), Some("b"), Some("c")], "instance {} is missing", instance + 1);
         assert_eq!((world.slots[instance].drift, world.leaves(instance)), (1, None));
     }
@@ -138,8 +136,7 @@ fn a_missing_container_is_recreated_on_its_own_healthy_node_rather_than_next_to_
 #[test]
 fn a_node_that_could_not_create_a_container_is_avoided() {
     let mut world = world(2, &["a", "b"]).all_running();
-    world.observed[0] = reported(RunState::Error);
-    world.settle(10);
+    world.report(0, reported(RunState::Error), 10);
     world.settle(20);
     assert_eq!(world.places(), [Some("b"), Some("b")]);
 }
@@ -148,8 +145,7 @@ fn a_node_that_could_not_create_a_container_is_avoided() {
 fn while_the_guard_is_off_a_missing_instance_is_left_with_a_reason() {
     let mut world = world(2, &["a", "b"]).all_running();
     world.guard_enabled = false;
-    world.observed[0] = reported(RunState::Missing);
-    let plan = world.settle(10);
+    let plan = world.report(0, reported(RunState::Missing), 10);
     assert_eq!((plan.statuses.as_slice(), plan.wake_at), (&[PodStatus::LeftAlone, PodStatus::Running][..], None));
     assert_eq!((world.slots[0].drift, plan.incidents, plan.store), (0, vec![], false));
     assert_eq!(world.slots[0].why, "its container on node a is missing and the guard sleeps");

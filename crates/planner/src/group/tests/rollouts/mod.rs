@@ -1,7 +1,6 @@
 //! Tests of groups with a strategy.
 
 mod chaos;
-mod cluster;
 mod defaults;
 mod drain;
 mod failures;
@@ -16,9 +15,9 @@ mod strategies;
 
 use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};
 
+use super::cluster::*;
 use super::world::*;
 use super::*;
-use cluster::*;
 
 /// A strategy of that kind with defaults.
 fn strategy(kind: StrategyType) -> Strategy {

@@ -164,13 +164,13 @@ fn the_quota_of_a_full_unit_moves_to_one_with_free_resources() {
 }
 
 #[test]
-fn a_pod_without_limits_has_room_on_a_full_node() {
+fn a_pod_without_a_memory_limit_has_room_on_a_node_without_free_memory() {
     let mut cluster = in_units(2, rolling(1, 0));
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.auto_reschedule = Some(AutoReschedule { enable: true, ..AutoReschedule::default() });
     for node in ["a1", "a2"] {
         let candidate = cluster.world.candidate(node);
-        candidate.used = candidate.room();
+        candidate.used.memory = candidate.facts.memory;
     }
     cluster.world.candidate("b1").cordon = Some("cordoned".to_owned());
     cluster.world.slots[0].unplaced_since = at(1);
@@ -182,9 +182,8 @@ fn a_pod_without_limits_has_room_on_a_full_node() {
         })
     };
     assert_eq!(free_slots(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
-    let container = &mut cluster.world.record.spec.pod.containers[0];
-    (container.memory_limit, container.cpu_limit) = (0, 0);
-    assert_eq!(free_slots(&cluster), [Some(i64::MAX); 2]);
+    cluster.world.record.spec.pod.containers[0].memory_limit = 0;
+    assert_eq!(free_slots(&cluster), [Some(31), Some(16)], "by CPU alone: 8 cores for pods of half a core, one of which runs");
 }
 
 #[test]
