@@ -59,14 +59,7 @@ mod tests {
     }
     fn nodes(used: &[Need]) -> BTreeMap<NodeName, Candidate> {
         let facts = NodeFacts { memory: 100, cpu_millis: 1_000, ..Default::default() };
-        let candidate = |used: &Need| Candidate {
-            facts: facts.clone(),
-            used: *used,
-            liveness: Liveness::Alive,
-            engine: EngineState::Up,
-            cordon: None,
-            decommissioned: false,
-        };
+        let candidate = |used: &Need| Candidate { used: *used, ..Candidate::alive(facts.clone()) };
         used.iter().enumerate().map(|(index, used)| (name(index), candidate(used))).collect()
     }
     fn name(index: usize) -> NodeName {

@@ -84,7 +84,7 @@ fn a_stateful_instance_moves_only_with_force() {
 }
 
 #[test]
-fn an_unschedulable_instance_stays_and_the_next_one_is_moved() {
+fn an_unschedulable_instance_stays_and_shows_why_until_the_next_operation() {
     let mut world = on_a(2);
     world.candidate("b").facts.memory = 10 * MIB;
     world.candidate("c").liveness = Liveness::Suspect;
@@ -94,6 +94,12 @@ fn an_unschedulable_instance_stays_and_the_next_one_is_moved() {
     let why = "it stays on a: no node fits: a: constraint:node!=a not met; b: memory 54 MiB short; c: suspect (no recent report)";
     assert_eq!(world.slots.iter().map(|slot| slot.not_moved.as_str()).collect::<Vec<_>>(), [why; 2]);
     assert!(plan.unplaced.is_some());
+    world.settle(11);
+    assert_eq!(world.slots[0].not_moved, why);
+    world.candidate("b").facts.memory = 1024 * MIB;
+    world.record.drifts = vec![drift("a")];
+    world.settle(12);
+    assert_eq!((world.places()[0], world.slots[0].not_moved.as_str()), (Some("b"), ""));
 }
 
 #[test]

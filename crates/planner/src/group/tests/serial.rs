@@ -1,6 +1,5 @@
 //! Serial upgrades: failing versions, the end of the lock, completion.
 
-use contract::command::Drift;
 use contract::report::{ContainerFacts, FetchState, Fetched};
 use contract::state::RestartPolicy;
 
@@ -273,43 +272,4 @@ fn a_later_instance_whose_image_cannot_be_pulled_keeps_its_version_and_frees_the
     assert_eq!(world.record.last_error, said);
     world.report(1, fetching(1, FetchState::Here), 90);
     assert_eq!((world.versions(), world.record.last_error.as_str()), (vec![1, 1, 0], ""));
-}
-
-#[test]
-fn a_pod_that_cannot_be_created_does_not_move_while_its_predecessor_exists() {
-    let mut world = completed(2, RestartPolicy::Always);
-    world.upgrade(50, |pod| pod.containers[0].image = "next".to_owned());
-    assert_eq!(world.versions(), [1, 0], "its agent does not fetch ahead");
-    let place = world.slots[0].node.clone();
-    world.leaving = vec![1, 0];
-    for now in [52, 62, 90] {
-        world.report(0, reported(RunState::Error), now);
-        assert_eq!((&world.slots[0].node, world.drifts()), (&place, vec![0, 0]), "{now}");
-    }
-}
-
-#[test]
-fn an_upgrade_that_ends_at_its_time_limit_reports_its_progress() {
-    let mut world = completed(2, RestartPolicy::Always);
-    world.upgrade(50, |_| ());
-    world.report(0, unchecked(51), 61);
-    assert!(world.report(1, reported(RunState::Pending), 650).finished());
-    assert_eq!(world.record.last_error, "the upgrade to version 1 ended at its time limit: 2 of 2 instances have it");
-}
-
-#[test]
-fn a_failed_move_is_an_error_of_the_instance_and_not_of_the_group() {
-    let mut world = world(1, &["a", "b"]).all_healthy();
-    world.candidate("b").facts.memory = 10 * MIB;
-    world.record.drifts = vec![Drift { from: name("a"), to: None, force: false, instance: None }];
-    world.settle(10);
-    assert_eq!((world.record.last_error.as_str(), world.operation()), ("", None));
-    let why = "it stays on a: no node fits: a: constraint:node!=a not met; b: memory 54 MiB short";
-    assert_eq!(world.slots[0].not_moved, why);
-    world.settle(11);
-    assert_eq!(world.slots[0].not_moved, why, "it is shown until the next operation");
-    world.candidate("b").facts.memory = 1024 * MIB;
-    world.record.drifts = vec![Drift { from: name("a"), to: None, force: false, instance: None }];
-    world.settle(12);
-    assert_eq!((world.places(), world.slots[0].not_moved.as_str()), (vec![Some("b")], ""));
 }

@@ -61,14 +61,7 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> TestGroup {
     let container = ContainerSpec { image: "i".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
     let pod = PodSpec { name: group.to_string(), containers: vec![container], ..Default::default() };
     let facts = NodeFacts { memory: 1024 * MIB, cpu_millis: 8_000, ..Default::default() };
-    let candidate = Candidate {
-        facts,
-        used: Need::default(),
-        liveness: Liveness::Alive,
-        engine: EngineState::Up,
-        cordon: None,
-        decommissioned: false,
-    };
+    let candidate = Candidate::alive(facts);
     TestGroup {
         record: GroupRecord {
             spec: PodGroupSpec { name: group.to_string(), num_instances: instances, pod, ..Default::default() },

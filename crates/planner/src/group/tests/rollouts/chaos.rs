@@ -1,15 +1,11 @@
 //! After any sequence of events during a rollout, a group that is left alone reaches its desired state.
 
-use contract::command::Drift;
-use contract::rollout::{Drain, Strategy as Plan, UpdatePolicy};
 use proptest::prelude::{
     Just, ProptestConfig, Strategy as _, any, prop, prop_assert, prop_assert_eq, prop_compose, prop_oneof, proptest,
 };
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus, apply};
-use crate::rollout::moment::Moment;
 
 /// Something that happens to a group.
 #[derive(Debug, Clone)]
@@ -52,8 +48,8 @@ fn any_event() -> impl proptest::strategy::Strategy<Value = ChaosEvent> {
     ]
 }
 
-fn any_strategy() -> impl proptest::strategy::Strategy<Value = Plan> {
-    let confirmed = |strategy: Plan| Plan { need_waiting_for_confirm: true, ..strategy };
+fn any_strategy() -> impl proptest::strategy::Strategy<Value = Strategy> {
+    let confirmed = |strategy: Strategy| Strategy { need_waiting_for_confirm: true, ..strategy };
     prop_oneof![
         (0_i64..3, 0_i64..3).prop_map(|(surge, unavailable)| rolling(surge, unavailable.max(i64::from(surge == 0)))),
         Just(strategy(StrategyType::Recreate)),

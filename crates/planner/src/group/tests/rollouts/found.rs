@@ -1,9 +1,5 @@
 //! Findings of the simulator, each reduced to a small test.
 
-use contract::report::ContainerFacts;
-use contract::rollout::{Drain, FailureAction, PodReplacement};
-use contract::state::RestartPolicy;
-
 use super::*;
 
 #[test]

@@ -13,11 +13,22 @@ mod prefetch;
 mod spreading;
 mod strategies;
 
-use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};
+use contract::command::Drift;
+use contract::record::{Draining, Fetching};
+use contract::report::ContainerFacts;
+use contract::rollout::{
+    Amount, AutoReschedule, Drain, FailureAction, PodReplacement, Strategy, StrategyType, Topology, UnitType,
+    UpdatePolicy,
+};
+use contract::rollout_view::{InstanceChange, PlanView};
+use contract::spec::PodGroupSpec;
+use contract::state::RestartPolicy;
 
 use super::cluster::*;
 use super::world::*;
 use super::*;
+use crate::rollout::controller::{Cause, Control, RolloutStatus, apply};
+use crate::rollout::moment::Moment;
 
 /// A strategy of that kind with defaults.
 fn strategy(kind: StrategyType) -> Strategy {

@@ -1,10 +1,7 @@
 //! Units, unschedulable pods, and nodes that are silent or lost.
 
-use contract::rollout::{AutoReschedule, FailureAction};
-
 use super::strategies::in_units;
 use super::*;
-use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 #[test]
 fn an_instance_whose_successor_does_not_fit_keeps_running_with_a_reason() {
@@ -183,7 +180,11 @@ fn a_pod_without_a_memory_limit_has_room_on_a_node_without_free_memory() {
     };
     assert_eq!(free_slots(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
     cluster.world.record.spec.pod.containers[0].memory_limit = 0;
-    assert_eq!(free_slots(&cluster), [Some(31), Some(16)], "by CPU alone: 8 cores for pods of half a core, one of which runs");
+    assert_eq!(
+        free_slots(&cluster),
+        [Some(31), Some(16)],
+        "by CPU alone: 8 cores for pods of half a core, one of which runs"
+    );
 }
 
 #[test]

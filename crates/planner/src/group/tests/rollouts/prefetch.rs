@@ -1,10 +1,6 @@
 //! Images are on the node before anything happens to the pod that serves there.
 
-use contract::record::Fetching;
-use contract::rollout::{Drain, FailureAction, UpdatePolicy};
-
 use super::*;
-use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 const SERVES: usize = 3;
 

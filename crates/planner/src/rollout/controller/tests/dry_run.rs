@@ -1,26 +1,19 @@
 //! A rollout does what its dry run predicts.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
-use super::cluster::{RolloutCluster, batched, plan, rolling, units};
-use crate::rollout::batches::{BatchKind, Spread};
-use crate::rollout::controller::{BatchStrategy, Control, RolloutAction, RolloutStatus, RolloutStrategy};
-use crate::rollout::limits::PodReplacement;
-use crate::rollout::numbers::Amount;
-use crate::rollout::properties::property;
+use super::*;
 
 #[test]
 fn the_plan_of_a_settled_group_is_empty() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Recreate, RolloutStrategy::Batches(batched(4, true))] {
+    for strategy in [rolling(1, 0), RolloutStrategy::Recreate, batches(4, true)] {
         assert_eq!(plan(&RolloutCluster::settled(strategy, &[3, 3]).facts), (vec![], true));
     }
 }
 
 #[test]
 fn a_plan_lists_each_batch_its_instances_and_the_available_ones() {
-    let confirmed = RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) });
+    let confirmed = confirmed(4, true);
     let mut cluster = RolloutCluster::settled(confirmed, &[5, 5]);
     cluster.roll_out(2).say(Control::Pause);
     let (steps, completes) = plan(&cluster.facts);
@@ -114,7 +107,7 @@ property! {
 #[test]
 fn a_rollout_of_a_thousand_instances_is_decided_step_by_step() {
     let thousand = [334, 333, 333];
-    let grouped_by_tens = RolloutStrategy::Batches(batched(10, true));
+    let grouped_by_tens = batches(10, true);
     for strategy in [rolling(10, 10), rolling(250, 0), RolloutStrategy::Recreate, grouped_by_tens] {
         let mut cluster = RolloutCluster::settled(strategy, &thousand);
         cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);

@@ -1,14 +1,6 @@
 //! Moves of instances between units.
 
-use std::time::Duration;
-
-use super::cluster::{RolloutCluster, batched, healthy, rolling};
-use crate::rollout::controller::{
-    AutoReschedule, BatchStrategy, Cause, Control, FailBack, RolloutAction, RolloutStatus, RolloutStrategy, UnitFacts,
-};
-use crate::rollout::moment::Moment;
-use crate::rollout::numbers::Amount;
-use crate::rollout::recreate::PodPhase;
+use super::*;
 
 fn sizes(cluster: &RolloutCluster) -> Vec<usize> {
     (0..cluster.facts.units.len()).map(|at| cluster.facts.slots.iter().filter(|slot| slot.unit == at).count()).collect()
@@ -16,7 +8,7 @@ fn sizes(cluster: &RolloutCluster) -> Vec<usize> {
 
 #[test]
 fn quota_that_moves_is_made_before_it_is_broken() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
+    for strategy in [rolling(1, 0), batches(4, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[5, 5]);
         cluster.facts.units[0].wish = Some(Amount::Count(8));
         let decision = cluster.decide();
@@ -41,7 +33,7 @@ fn an_unavailable_instance_moves_immediately() {
 
 #[test]
 fn an_instance_that_exited_permanently_does_not_block_moves() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
+    for strategy in [rolling(1, 0), batches(4, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[2, 2]);
         cluster.kill(0);
         cluster.facts.units[0].wish = Some(Amount::Count(3));
@@ -65,7 +57,7 @@ fn a_move_that_is_no_longer_needed_is_reverted() {
 
 #[test]
 fn instances_leave_an_undeclared_unit() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[2, 2, 2]);
+    let mut cluster = RolloutCluster::settled(batches(4, true), &[2, 2, 2]);
     cluster.facts.units.pop();
     cluster.run(1);
     cluster.decide();
@@ -74,7 +66,7 @@ fn instances_leave_an_undeclared_unit() {
 
 /// Ten instances in two units, updated to revision 2 together; some of the new pods are unschedulable.
 fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> RolloutCluster {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(10, false)), &[5, 5]);
+    let mut cluster = RolloutCluster::settled(batches(10, false), &[5, 5]);
     cluster.facts.units.iter_mut().zip(free).for_each(|(unit, free_slots)| unit.free_slots = free_slots);
     cluster.facts.settings.auto_reschedule =
         Some(AutoReschedule { delay: Duration::from_secs(30), fail_back: FailBack::Lazy });
@@ -195,14 +187,14 @@ fn an_unschedulable_surge_pod_fails_the_rollout() {
 
 #[test]
 fn quota_follows_pods_that_get_stuck_one_after_the_other() {
-    let mut cluster = crowded(RolloutStrategy::Batches(batched(1, false)), &[3, 3]);
+    let mut cluster = crowded(batches(1, false), &[3, 3]);
     assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete);
     assert_eq!((sizes(&cluster), cluster.facts.state.allotment.sent.clone()), (vec![0, 6], vec![(0, 1)]));
 }
 
 #[test]
 fn a_stuck_surplus_pod_moves_to_a_unit_below_its_target() {
-    for strategy in [rolling(1, 0), rolling(0, 1), RolloutStrategy::Batches(batched(1, true))] {
+    for strategy in [rolling(1, 0), rolling(0, 1), batches(1, true)] {
         let mut cluster = crowded(strategy, &[3, 1]);
         cluster.facts.settings.auto_reschedule = None;
         cluster.facts.units[0].wish = Some(Amount::Count(0));

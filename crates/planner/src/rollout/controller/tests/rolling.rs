@@ -1,13 +1,6 @@
 //! Rolling updates and Recreate, as executed histories.
 
-use std::collections::BTreeMap;
-
-use super::cluster::{RolloutCluster, healthy, rolling, settings};
-use crate::rollout::controller::{
-    Control, RolloutAction, RolloutPod, RolloutStatus, RolloutStrategy, Slot, SurgePod, controller,
-};
-use crate::rollout::limits::PodReplacement;
-use crate::rollout::numbers::Amount;
+use super::*;
 
 /// The states `old,new` in which nothing can happen until a pod becomes available.
 fn states(strategy: RolloutStrategy, replicas: usize) -> Vec<(usize, usize)> {
@@ -147,16 +140,6 @@ fn recreate_stops_all_old_pods_before_it_starts_new_ones() {
 }
 
 #[test]
-fn a_pause_in_the_middle_of_recreate_does_not_keep_the_group_down() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
-    cluster.roll_out(2).decide();
-    cluster.say(Control::Pause);
-    cluster.pass();
-    cluster.decide();
-    assert_eq!(cluster.revisions(), [2, 2]);
-}
-
-#[test]
 fn a_paused_rollout_changes_nothing_and_continues_where_it_stopped() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
     cluster.roll_out(2).decide();
@@ -223,16 +206,18 @@ fn an_in_place_update_does_not_stop_a_pod_without_a_replacement_while_others_ter
 }
 
 #[test]
-fn an_abort_in_the_middle_of_recreate_does_not_keep_the_group_down() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
-    cluster.end = 2;
-    cluster.roll_out(2).decide();
-    cluster.say(Control::Abort);
-    for _ in 0..5 {
-        cluster.pass();
-        cluster.decide();
+fn a_pause_or_an_abort_in_the_middle_of_recreate_does_not_keep_the_group_down() {
+    for (control, status) in [(Control::Pause, RolloutStatus::Paused), (Control::Abort, RolloutStatus::Aborted)] {
+        let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
+        cluster.end = 2;
+        cluster.roll_out(2).decide();
+        cluster.say(control);
+        for _ in 0..5 {
+            cluster.pass();
+            cluster.decide();
+        }
+        assert_eq!((cluster.revisions(), cluster.last.expect("asked").report.status), (vec![2, 2], status));
     }
-    assert_eq!((cluster.revisions(), cluster.last.expect("asked").report.status), (vec![2, 2], RolloutStatus::Aborted));
 }
 
 #[test]
