@@ -19,11 +19,6 @@ fn gated(strategy: Strategy, gates: &[&str]) -> TestCluster {
     cluster
 }
 
-fn drained(cluster: &TestCluster) -> Vec<usize> {
-    let slots = cluster.world.slots.iter().enumerate();
-    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
-}
-
 #[test]
 fn an_instance_is_unready_for_the_grace_period_before_it_stops() {
     let mut cluster = draining(30, false);

@@ -46,3 +46,9 @@ fn rolling(surge: i64, unavailable: i64) -> Strategy {
 fn batches(kind: StrategyType, size: i64) -> Strategy {
     Strategy { batch_size: Some(Amount::Count(size)), ..strategy(kind) }
 }
+
+/// The instances that are drained.
+fn drained(cluster: &TestCluster) -> Vec<usize> {
+    let slots = cluster.world.slots.iter().enumerate();
+    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
+}

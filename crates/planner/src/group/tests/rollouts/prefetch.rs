@@ -21,11 +21,6 @@ fn fetching(cluster: &TestCluster) -> Vec<usize> {
     slots.filter(|(_, slot)| slot.fetching.is_some()).map(|(index, _)| index + 1).collect()
 }
 
-fn drained(cluster: &TestCluster) -> Vec<usize> {
-    let slots = cluster.world.slots.iter().enumerate();
-    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
-}
-
 #[test]
 fn an_instance_pulls_then_drains_then_is_renewed() {
     let mut cluster = in_place();
