@@ -13,7 +13,7 @@ use contract::state::RestartPolicy;
 
 use super::world::*;
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus, apply};
+use crate::rollout::controller::{Control, RolloutFacts, RolloutStatus, apply};
 use crate::rollout::moment::Moment;
 
 /// Seconds between two reports.
@@ -490,6 +490,15 @@ impl TestCluster {
         for (node, memory) in used {
             assert!(memory <= self.world.nodes[node].facts.memory, "{node} is overcommitted");
         }
+    }
+
+    /// What the rollout controller decides from.
+    pub(super) fn controller_facts(&self) -> RolloutFacts {
+        self.world.look(|facts| {
+            let mut planning = Planning::new(facts, at(self.now));
+            planning.load_slots();
+            planning.controller_facts().0
+        })
     }
 
     pub(super) fn status(&self) -> RolloutStatus {

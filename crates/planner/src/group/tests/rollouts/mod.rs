@@ -47,6 +47,18 @@ fn batches(kind: StrategyType, size: i64) -> Strategy {
     Strategy { batch_size: Some(Amount::Count(size)), ..strategy(kind) }
 }
 
+fn zones(names: &[&str]) -> Topology {
+    let values = names.iter().map(|name| (*name).to_owned()).collect();
+    Topology { unit_type: UnitType::Zone, values, ..Topology::default() }
+}
+
+/// Puts each node into a zone.
+fn label(cluster: &mut TestCluster, zones: &[(&str, &str)]) {
+    for (node, zone) in zones {
+        cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), (*zone).to_owned());
+    }
+}
+
 /// The instances that are drained.
 fn drained(cluster: &TestCluster) -> Vec<usize> {
     let slots = cluster.world.slots.iter().enumerate();

@@ -129,14 +129,11 @@ fn free_numbers_are_reused_only_when_needed() {
 #[test]
 fn units_are_derived_from_nodes_when_a_topology_is_added_later() {
     let mut cluster = fresh(4, &["a1", "b1"], rolling(1, 0));
-    for (node, unit) in [("a1", "A"), ("b1", "B")] {
-        cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
-    }
+    label(&mut cluster, &[("a1", "A"), ("b1", "B")]);
     cluster.run(20);
     assert_eq!(cluster.units(), [""; 4]);
     let containers = cluster.containers.clone();
-    let values = vec!["A".to_owned(), "B".to_owned()];
-    cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
+    cluster.world.record.spec.topology = Some(zones(&["A", "B"]));
     cluster.replan().run(20);
     let mut units = cluster.units();
     units.sort_unstable();
@@ -172,11 +169,7 @@ fn a_pod_without_a_memory_limit_has_room_on_a_node_without_free_memory() {
     cluster.world.candidate("b1").cordon = Some("cordoned".to_owned());
     cluster.world.slots[0].unplaced_since = at(1);
     let free_slots = |cluster: &TestCluster| -> Vec<Option<i64>> {
-        cluster.world.look(|facts| {
-            let mut planning = Planning::new(facts, at(cluster.now));
-            planning.load_slots();
-            planning.controller_facts().0.units.iter().map(|unit| unit.free_slots).collect()
-        })
+        cluster.controller_facts().units.iter().map(|unit| unit.free_slots).collect()
     };
     assert_eq!(free_slots(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
     cluster.world.record.spec.pod.containers[0].memory_limit = 0;

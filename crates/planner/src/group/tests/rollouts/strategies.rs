@@ -79,11 +79,8 @@ fn a_beta_updates_one_instance_of_every_unit_and_waits_for_confirmation() {
 /// Two units of two nodes each; all instances run.
 pub(super) fn in_units(instances: i64, strategy: Strategy) -> TestCluster {
     let mut cluster = fresh(instances, &["a1", "a2", "b1", "b2"], strategy);
-    for (node, unit) in [("a1", "A"), ("a2", "A"), ("b1", "B"), ("b2", "B")] {
-        cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
-    }
-    let values = vec!["A".to_owned(), "B".to_owned()];
-    cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
+    label(&mut cluster, &[("a1", "A"), ("a2", "A"), ("b1", "B"), ("b2", "B")]);
+    cluster.world.record.spec.topology = Some(zones(&["A", "B"]));
     while cluster.world.record.proven.is_none() {
         let waiting =
             matches!(cluster.last.report.as_ref().map(|it| it.status), Some(RolloutStatus::WaitingForConfirm { .. }));
