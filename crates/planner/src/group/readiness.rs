@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use contract::record::Slot;
 use contract::report::PodFacts;
 use contract::state::HealthState;
 use contract::time::Timestamp;
@@ -14,8 +13,6 @@ use super::{Planning, PodStatus};
 
 /// Polls (or setup times) that others wait for an instance.
 const POLLS: u32 = 5;
-/// Synchronised clocks differ by less.
-const FAR_AHEAD: Duration = Duration::from_secs(10);
 
 /// What other instances have to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +57,8 @@ impl Planning<'_> {
     }
 
     fn running(&self, index: usize, observed: &PodFacts) -> InstanceReadiness {
-        let slot = &self.plan.slots[index];
-        let started = self.started(slot, observed);
+        let since = self.plan.slots[index].since;
+        let started = self.started(index, observed);
         let ready_at = match observed.health {
             HealthState::Healthy => return InstanceReadiness::Ready,
             HealthState::None => Some(started + self.setup(index)),
@@ -70,28 +67,21 @@ impl Planning<'_> {
         if ready_at.is_some_and(|at| at <= self.now) {
             return InstanceReadiness::Ready;
         }
-        let limit = slot.since.max(started) + self.ready_timeout(index);
+        let limit = since.max(started) + self.ready_timeout(index);
         InstanceReadiness::Unready { recheck_at: ready_at.map_or(limit, |at| at.min(limit)), limit }
     }
 
-    /// When the last container of a pod started.
-    pub(super) fn started(&self, slot: &Slot, observed: &PodFacts) -> Timestamp {
+    fn started(&self, index: usize, observed: &PodFacts) -> Timestamp {
         let started = observed.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
-        self.believed(slot, started)
-    }
-
-    /// A time reported by a node. If the node's clock is slightly ahead, it counts as now. If it is far ahead, it is useless:
-    /// then the time of the order counts.
-    pub(super) fn believed(&self, slot: &Slot, reported: Timestamp) -> Timestamp {
-        if reported > self.now + FAR_AHEAD { slot.since } else { reported.min(self.now) }
+        // The node's clock may be ahead.
+        if started > self.now { self.plan.slots[index].since } else { started }
     }
 
     /// Until when an exit of the instance counts as early; none without a report.
     pub(super) fn early_until(&self, index: usize) -> Option<Timestamp> {
-        let slot = &self.plan.slots[index];
-        let started = self.started(slot, self.observed(index)?);
+        let started = self.started(index, self.observed(index)?);
         // The node's clock may be behind.
-        Some(started.max(slot.since) + self.facts.timeouts.early_exit)
+        Some(started.max(self.plan.slots[index].since) + self.facts.timeouts.early_exit)
     }
 
     pub(super) fn is_healthy(&self, index: usize) -> bool {

@@ -1,7 +1,10 @@
 //! Decides whether a pod is ready, and since when.
 //!
 //! It runs; its health check passes, or without one its setup time is over; every gate is open; it is not draining; and its
-//! containers have the desired spec. `MinReadySeconds` is not checked here.
+//! containers have the desired spec. `MinReadySeconds` is not checked here. The times come from nodes whose clocks may be
+//! ahead, so none counts as later than now.
+
+use std::time::Duration;
 
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
@@ -11,6 +14,9 @@ use contract::time::Timestamp;
 use super::super::{Planning, PodStatus};
 use super::settings::drain_policy;
 use crate::rollout::availability::Ready;
+
+/// Synchronised clocks differ by less.
+const FAR_AHEAD: Duration = Duration::from_secs(10);
 
 impl Planning<'_> {
     pub(super) fn ready(&self, slot: &Slot, observed: Option<&PodFacts>) -> Ready {
@@ -49,7 +55,8 @@ impl Planning<'_> {
     }
 
     fn well_since(&self, slot: &Slot, observed: &PodFacts) -> Option<Timestamp> {
-        let started = self.started(slot, observed);
+        let started = observed.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
+        let started = self.believed(slot, started);
         match observed.health {
             HealthState::Healthy if observed.healthy_since.happened() => {
                 Some(self.believed(slot, observed.healthy_since))
@@ -58,6 +65,12 @@ impl Planning<'_> {
             HealthState::None => Some(started + self.revision(slot.version).pod.setup()),
             HealthState::Starting | HealthState::Unhealthy => None,
         }
+    }
+
+    /// A time reported by a node. If the node's clock is slightly ahead, it counts as now. If it is far ahead, it is useless:
+    /// then the time of the order counts.
+    fn believed(&self, slot: &Slot, reported: Timestamp) -> Timestamp {
+        if reported > self.now + FAR_AHEAD { slot.since } else { reported.min(self.now) }
     }
 
     /// Whether the containers have the desired spec. A node that reports no digest is trusted, except after a live update,
