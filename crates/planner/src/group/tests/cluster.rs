@@ -1,4 +1,4 @@
-//! Nodes that obey orders for groups with a strategy after some time.
+//! The fake cluster of all tests of groups: nodes that obey every order after some time.
 //!
 //! The leader changes before each plan: the state is written and read again, and nothing else survives. A second plan follows
 //! each plan and must change nothing. A plan is made only after a report or at a wake-up, so a plan that forgets its wake-up
@@ -8,11 +8,12 @@ use contract::digest::Digest;
 use contract::exit::ExitFacts;
 use contract::record::PlacementRecord;
 use contract::report::{ContainerFacts, FetchState, Fetched};
-use contract::rollout::FailureAction;
+use contract::rollout::{FailureAction, Strategy};
 use contract::state::RestartPolicy;
 
+use super::world::*;
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus, apply};
+use crate::rollout::controller::{Control, RolloutFacts, RolloutStatus, apply};
 use crate::rollout::moment::Moment;
 
 /// Seconds between two reports.
@@ -74,6 +75,8 @@ pub(super) struct TestCluster {
     /// Ticks until a container runs, and until it is gone.
     pub(super) start: i64,
     pub(super) stop: i64,
+    /// Ticks until a running container is healthy; none without a health check.
+    pub(super) health: Option<i64>,
     pub(super) behaviour: BTreeMap<u32, PodBehaviour>,
     pub(super) fetches: PullBehaviour,
     /// Versions that nodes pull ahead, by the pod that will be replaced.
@@ -83,6 +86,8 @@ pub(super) struct TestCluster {
     /// The fewest serving instances and the most ordered pods since the last reset.
     pub(super) fewest: usize,
     pub(super) most: usize,
+    /// The most instances without a running container that should run.
+    pub(super) most_down: usize,
     pub(super) incidents: Vec<(u32, Incident)>,
     pub(super) last: GroupPlan,
     made: u32,
@@ -110,12 +115,35 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> TestC
     world.record.spec.failure_action = Some(FailureAction::Hold);
     world.record.operation = None;
     world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
+    empty(world)
+}
+
+/// A group whose instances all run, except stopped ones.
+pub(super) fn running_on_nodes(world: TestGroup) -> TestCluster {
+    let mut cluster = empty(world);
+    for (instance, slot) in (1..).zip(&cluster.world.slots).filter(|(_, slot)| slot.target == TargetState::Run) {
+        let Some(node) = slot.leaves.clone().or_else(|| slot.node.clone()) else { continue };
+        let container = TestContainer {
+            up_at: -1_000,
+            gone_at: None,
+            has: slot.version,
+            digest: String::new(),
+            answered: (slot.starts_requested, slot.restarts_requested),
+            ip: String::new(),
+        };
+        cluster.containers.insert((node, id(instance, slot)), container);
+    }
+    cluster
+}
+
+fn empty(world: TestGroup) -> TestCluster {
     TestCluster {
         world,
         now: 1_000,
         containers: BTreeMap::new(),
         start: 1,
         stop: 1,
+        health: Some(0),
         behaviour: BTreeMap::new(),
         fetches: PullBehaviour::AtOnce,
         fetching: BTreeMap::new(),
@@ -123,6 +151,7 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> TestC
         heard: None,
         fewest: usize::MAX,
         most: 0,
+        most_down: 0,
         incidents: Vec::new(),
         last: GroupPlan::default(),
         made: 0,
@@ -138,6 +167,20 @@ impl TestCluster {
             self.tick();
         }
         self
+    }
+
+    /// Runs until no report changes and no wake-up is planned.
+    pub(super) fn run_until_quiet(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..600 {
+            let before = self.heard.clone();
+            self.tick();
+            let is_quiet = self.wake_at.is_none() && self.heard == before;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet > self.start.max(self.stop) + self.health.unwrap_or(0) {
+                return;
+            }
+        }
     }
 
     pub(super) fn tick(&mut self) {
@@ -184,7 +227,7 @@ impl TestCluster {
     }
 
     fn plan(&mut self) {
-        for _ in 0..10 {
+        for _ in 0..20 {
             self.change_leader();
             let plan = self.world.plan(self.now);
             self.incidents.extend(plan.incidents.iter().copied());
@@ -246,6 +289,9 @@ impl TestCluster {
             match orders.get(key) {
                 None => container.gone_at = Some(container.gone_at.unwrap_or(now + stop)),
                 Some(order) => {
+                    if order.restarts_requested > container.answered.1 {
+                        container.up_at = now + self.start * TICK;
+                    }
                     container.has = order.version;
                     container.digest = digest(order.version);
                     container.answered = (order.starts_requested, order.restarts_requested);
@@ -336,7 +382,9 @@ impl TestCluster {
             }
             Some(PodBehaviour::Unwell | PodBehaviour::Crashes | PodBehaviour::ExitsSoon) | None => RunState::Pending,
         };
-        let is_well = state == RunState::Success && manner.is_none();
+        let well_at = container.up_at + self.health.unwrap_or(0) * TICK;
+        let could_be_well = state == RunState::Success && manner.is_none();
+        let is_well = could_be_well && self.health.is_some() && self.now >= well_at;
         let restarts =
             if manner == Some(PodBehaviour::Crashes) && is_up { (self.now - container.up_at) / TICK } else { 0 };
         let facts = ContainerFacts {
@@ -354,8 +402,13 @@ impl TestCluster {
         };
         Some(PodFacts {
             state,
-            health: if is_well { HealthState::Healthy } else { HealthState::Unhealthy },
-            healthy_since: if is_well { at(container.up_at) } else { Timestamp::NEVER },
+            health: match self.health {
+                None => HealthState::None,
+                Some(_) if is_well => HealthState::Healthy,
+                Some(_) if could_be_well => HealthState::Starting,
+                Some(_) => HealthState::Unhealthy,
+            },
+            healthy_since: if is_well { at(well_at) } else { Timestamp::NEVER },
             restarts: u32::try_from(restarts).expect("few"),
             image_is_hopeless: manner == Some(PodBehaviour::NoImage),
             fetched: self.fetched(&key),
@@ -416,10 +469,16 @@ impl TestCluster {
     fn watch(&mut self) {
         self.fewest = self.fewest.min(self.serving());
         self.most = self.most.max(self.world.slots.iter().flat_map(Slot::pods).count());
-        let mut names = BTreeSet::new();
-        for (_, id) in self.containers.keys() {
+        let (mut names, mut running) = (BTreeSet::new(), BTreeSet::new());
+        for ((_, id), container) in &self.containers {
             assert!(names.insert(id.clone()), "two containers of one name: {:?}", self.containers);
+            running.extend((container.up_at <= self.now).then_some(id.instance));
         }
+        let instances: BTreeSet<u32> = names.iter().map(|id| id.instance).collect();
+        let may_surge = self.world.record.spec.has_strategy();
+        assert!(may_surge || instances.len() == names.len(), "two pods of an instance: {:?}", self.containers);
+        let is_down = |(instance, slot): &(u32, &Slot)| slot.target == TargetState::Run && !running.contains(instance);
+        self.most_down = self.most_down.max((1..).zip(&self.world.slots).filter(is_down).count());
         let used: BTreeMap<&NodeName, u64> =
             self.world.slots.iter().flat_map(Slot::pods).fold(BTreeMap::new(), |mut used, pod| {
                 if let Some(node) = &pod.node {
@@ -431,6 +490,15 @@ impl TestCluster {
         for (node, memory) in used {
             assert!(memory <= self.world.nodes[node].facts.memory, "{node} is overcommitted");
         }
+    }
+
+    /// What the rollout controller decides from.
+    pub(super) fn controller_facts(&self) -> RolloutFacts {
+        self.world.look(|facts| {
+            let mut planning = Planning::new(facts, at(self.now));
+            planning.load_slots();
+            planning.controller_facts().0
+        })
     }
 
     pub(super) fn status(&self) -> RolloutStatus {
