@@ -7,8 +7,6 @@ use contract::bus::SERVER_SETTINGS;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::bus_accounts::{self, User};
-
 use super::server::{Error, Kind, Launch, Server, make_directory};
 
 /// When JetStream syncs to disk.
@@ -37,9 +35,9 @@ impl NatsServer {
         Self::start_configured(dir, port, syncing, &open_accounts()).await
     }
 
-    /// Like [`NatsServer::start`], with users of its own.
-    pub async fn start_with_users(dir: &Path, users: &[User]) -> Result<Self, Error> {
-        Self::start_configured(dir, 0, Syncing::Always, &bus_accounts::config(users)).await
+    /// Like [`NatsServer::start`], with accounts of its own (`bus_accounts::config`).
+    pub async fn start_with_accounts(dir: &Path, accounts: &str) -> Result<Self, Error> {
+        Self::start_configured(dir, 0, Syncing::Always, accounts).await
     }
 
     async fn start_configured(dir: &Path, port: u16, syncing: Syncing, accounts: &str) -> Result<Self, Error> {

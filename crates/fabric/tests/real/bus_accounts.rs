@@ -47,7 +47,8 @@ async fn start() -> (NatsServer, Vec<Connected>, tempfile::TempDir) {
         public_key: public_key.clone(),
     };
     let users: Vec<User> = keys.iter().map(user).collect();
-    let server = NatsServer::start_with_users(&dir.path().join("nats"), &users).await.unwrap();
+    let server =
+        NatsServer::start_with_accounts(&dir.path().join("nats"), &bus_accounts::config(&users)).await.unwrap();
     let mut all = Vec::new();
     for (identity, seed, _) in keys {
         let violations: Arc<Mutex<Vec<String>>> = Arc::default();
