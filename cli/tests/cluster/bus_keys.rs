@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use fabric::local::NatsServer;
+use fabric::local::{NatsServer, Syncing};
 use fabric::nats::{Args, Bus};
 use fabric::signing::{OrderKeys, OrderSigner};
 
@@ -22,7 +22,7 @@ async fn write(folder: &Path, names: &[&str]) -> String {
 /// A real server with the written accounts.
 async fn nats(dir: &Path, keys: &Path) -> NatsServer {
     let accounts = std::fs::read_to_string(keys.join("nats-accounts.conf")).expect("accounts");
-    NatsServer::start_with_accounts(dir, &accounts).await.expect("a server")
+    NatsServer::start_configured(dir, 0, Syncing::Always, &accounts).await.expect("a server")
 }
 
 async fn connects(nats: &NatsServer, file: &Path) -> bool {

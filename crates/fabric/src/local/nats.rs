@@ -36,11 +36,7 @@ impl NatsServer {
     }
 
     /// Like [`NatsServer::start`], with accounts of its own (`bus_accounts::config`).
-    pub async fn start_with_accounts(dir: &Path, accounts: &str) -> Result<Self, Error> {
-        Self::start_configured(dir, 0, Syncing::Always, accounts).await
-    }
-
-    async fn start_configured(dir: &Path, port: u16, syncing: Syncing, accounts: &str) -> Result<Self, Error> {
+    pub async fn start_configured(dir: &Path, port: u16, syncing: Syncing, accounts: &str) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
         let file = dir.join("nats.conf");
