@@ -80,6 +80,9 @@ impl fabric::settings::Settings for Config {
         if self.requests_per_peer >= self.connections_per_peer {
             return Err("--requests-per-peer must be below --connections-per-peer".to_owned());
         }
+        if let Some(name) = self.hosts.iter().find(|name| name.is_empty() || name.contains([':', '/', '@', ' '])) {
+            return Err(format!("--host {name:?} is not a name; write it without scheme and port"));
+        }
         self.telemetry.check()
     }
 }

@@ -7,7 +7,8 @@
 //! * A page that lets its own name point to this address (DNS rebinding) sends its own name as `Host`. An address as `Host` is
 //!   always accepted: no DNS answer can make a browser send one, and clients behind a balancer or NAT call another address than
 //!   the one that the connection arrives at.
-//! * A page of another origin sends `Origin`, or at least `Sec-Fetch-Site`.
+//! * A page of another origin sends `Origin` with everything that can change something. With a plain GET it sends at most
+//!   `Sec-Fetch-Site`, and the browser does not let it read the answer; no GET changes anything.
 //!
 //! Example: `POST /api/podgroups` from a page of `http://evil.test` carries `Origin: http://evil.test` and is answered 403.
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use contract::api::Failure;
+use contract::command::Refusal;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
@@ -278,7 +279,7 @@ impl Reply {
     fn refusal(&self) -> Error {
         let message = match self.status {
             StatusCode::NOT_FOUND => return Error::NotFound(self.message()),
-            StatusCode::FORBIDDEN => {
+            StatusCode::FORBIDDEN if self.message() == Refusal::ReadOnly.to_string() => {
                 format!(
                     "{} `deployctl engine config --readonly false --maintenance false` allows changes",
                     self.message()

@@ -15,19 +15,21 @@ Writes to the folder, for each process and only where a file is missing:
   orders.pub         the public keys of the schedulers, for every agent (--order-keys-file)
   nats-accounts.conf accounts, users and permissions for the NATS servers; it holds no secret
 Include the last file in the configuration of every NATS server and reload it: `include nats-accounts.conf`,
-`nats-server --signal reload`. Name all processes each time: users that are not named lose their access.
+`nats-server --signal reload`. Processes that have a key in the folder keep their access; --remove ends it.
 
 Examples:
-  deployctl bus-keys /etc/deployd/keys --scheduler s1,s2,s3 --apiserver a1,a2 --notifier n1 --agent node-1,node-2")]
+  deployctl bus-keys /etc/deployd/keys --scheduler s1,s2,s3 --apiserver a1,a2 --notifier n1 --agent node-1,node-2
+  deployctl bus-keys /etc/deployd/keys --agent node-3
+  deployctl bus-keys /etc/deployd/keys --remove agent.node-2")]
 pub struct BusKeys {
     /// Folder of the keys; only its owner may read it
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
     /// Names of the schedulers, comma separated
-    #[arg(long = "scheduler", value_name = "NAME", value_delimiter = ',', required = true)]
+    #[arg(long = "scheduler", value_name = "NAME", value_delimiter = ',')]
     pub schedulers: Vec<NodeName>,
     /// Names of the apiservers
-    #[arg(long = "apiserver", value_name = "NAME", value_delimiter = ',', required = true)]
+    #[arg(long = "apiserver", value_name = "NAME", value_delimiter = ',')]
     pub apiservers: Vec<NodeName>,
     /// Names of the notifiers
     #[arg(long = "notifier", value_name = "NAME", value_delimiter = ',')]
@@ -35,6 +37,14 @@ pub struct BusKeys {
     /// Names of the nodes
     #[arg(long = "agent", value_name = "NODE", value_delimiter = ',')]
     pub agents: Vec<NodeName>,
+    /// Processes whose keys to remove, as KIND.NAME
+    #[arg(long = "remove", value_name = "KIND.NAME", value_delimiter = ',', value_parser = user)]
+    pub removed: Vec<Identity>,
+}
+
+fn user(text: &str) -> Result<Identity, String> {
+    let kinds = Member::ALL.map(Member::word).join(", ");
+    Identity::of_user(text).ok_or_else(|| format!("{text:?} is not KIND.NAME, with a KIND of {kinds}"))
 }
 
 impl BusKeys {
@@ -42,15 +52,12 @@ impl BusKeys {
         let of = |member: Member, names: &[NodeName]| -> Vec<Identity> {
             names.iter().map(|name| Identity { member, name: name.clone() }).collect()
         };
-        let mut all = [
+        [
             of(Member::Scheduler, &self.schedulers),
             of(Member::Apiserver, &self.apiservers),
             of(Member::Notifier, &self.notifiers),
             of(Member::Agent, &self.agents),
         ]
-        .concat();
-        all.sort();
-        all.dedup();
-        all
+        .concat()
     }
 }

@@ -1,5 +1,8 @@
 //! `deployctl bus-keys`: the keys and the NATS accounts of a cluster that runs on several machines.
 
+use std::collections::BTreeSet;
+
+use contract::bus::{Identity, Member};
 use devcluster::keys::Keys;
 
 use crate::Error;
@@ -9,8 +12,14 @@ const ACCOUNTS: &str = "nats-accounts.conf";
 
 pub fn bus_keys(asked: &BusKeys) -> Result<(), Error> {
     let keys = Keys::in_folder(&asked.folder);
-    let schedulers: Vec<String> = asked.schedulers.iter().map(ToString::to_string).collect();
-    let users = keys.ensure(&asked.identities(), &schedulers)?;
+    for identity in &asked.removed {
+        keys.remove(identity)?;
+    }
+    let identities: BTreeSet<Identity> = keys.known().into_iter().chain(asked.identities()).collect();
+    let identities: Vec<Identity> = identities.into_iter().collect();
+    let of_schedulers = identities.iter().filter(|identity| identity.member == Member::Scheduler);
+    let schedulers: Vec<String> = of_schedulers.map(|identity| identity.name.to_string()).collect();
+    let users = keys.ensure(&identities, &schedulers)?;
     let accounts = asked.folder.join(ACCOUNTS);
     let text = fabric::bus_accounts::config(&users);
     std::fs::write(&accounts, text).map_err(|source| devcluster::Error::Prepare { path: accounts.clone(), source })?;

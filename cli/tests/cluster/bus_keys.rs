@@ -31,7 +31,7 @@ async fn connects(nats: &NatsServer, file: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn every_process_gets_in_with_its_file_and_a_process_that_is_left_out_loses_access() {
+async fn every_process_gets_in_with_its_file_and_a_removed_one_loses_access() {
     let dir = tempfile::tempdir().expect("a folder");
     let keys = dir.path().join("keys");
     assert!(write(&keys, &NAMES).await.starts_with("6 users"));
@@ -49,10 +49,12 @@ async fn every_process_gets_in_with_its_file_and_a_process_that_is_left_out_lose
     let node = "node-1".parse().expect("a name");
     assert_eq!(orders.check(&node, Some(&signer.header(&node, b"order")), b"order"), Ok(()));
 
-    // Again, without node-2: keys stay the same.
-    write(&keys, &[&NAMES[..7], &["node-1"]].concat()).await;
+    let copy = dir.path().join("copy");
+    std::fs::copy(keys.join("bus/agent.node-2%2eexample"), &copy).expect("copied");
+    // The processes that have keys keep them; only node-2 is removed.
+    write(&keys, &["--remove", "agent.node-2%2eexample", "--agent", "node-3"]).await;
     assert_eq!(std::fs::read_to_string(keys.join("orders.pub")).expect("public keys"), public);
     let second = nats(&dir.path().join("second"), &keys).await;
     assert!(connects(&second, &keys.join("bus/agent.node-1")).await);
-    assert!(!connects(&second, &keys.join("bus/agent.node-2%2eexample")).await);
+    assert!(!connects(&second, &copy).await);
 }

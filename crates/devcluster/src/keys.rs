@@ -4,7 +4,7 @@
 //! Keys that exist are kept. Only their owner may read them.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +43,18 @@ impl Keys {
         self.0.join("orders.pub")
     }
 
+    /// The processes that have a key here.
+    pub fn known(&self) -> Vec<Identity> {
+        let Ok(files) = fs::read_dir(self.0.join("bus")) else { return Vec::new() };
+        files.flatten().filter_map(|file| Identity::of_user(file.file_name().to_str()?)).collect()
+    }
+
+    /// Removes the key of a process; its access ends when the NATS servers have accounts without it.
+    pub fn remove(&self, identity: &Identity) -> Result<(), Error> {
+        let path = self.bus(identity);
+        fs::remove_file(&path).map_err(|source| Error::Prepare { path, source })
+    }
+
     /// Creates what is missing; gives the users of the NATS server.
     pub fn ensure(&self, identities: &[Identity], schedulers: &[String]) -> Result<Vec<User>, Error> {
         for folder in ["bus", "orders"] {
@@ -65,15 +77,19 @@ impl Keys {
 
     fn ensure_user(&self, identity: &Identity) -> Result<User, Error> {
         let path = self.bus(identity);
-        let stored = fs::read_to_string(&path).ok();
-        let known = stored.as_deref().and_then(|text| text.trim().split_once(':')?.1.to_owned().into());
-        let public_key = match known.and_then(|seed: String| bus_accounts::public_key(&seed)) {
-            Some(public_key) => public_key,
-            None => {
+        let public_key = match fs::read_to_string(&path) {
+            Ok(text) => {
+                let seed = text.trim().split_once(':').map(|(_, seed)| seed);
+                let damaged = || io::Error::other("the key is damaged; remove the file to get a new one");
+                let known = seed.and_then(bus_accounts::public_key).ok_or_else(damaged);
+                known.map_err(|source| Error::Prepare { path, source })?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (seed, public_key) = bus_accounts::generate_key();
                 write_secret(&path, &format!("{}:{seed}\n", identity.user()))?;
                 public_key
             }
+            Err(source) => return Err(Error::Prepare { path, source }),
         };
         Ok(User { identity: identity.clone(), public_key })
     }

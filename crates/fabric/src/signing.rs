@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use contract::name::NodeName;
 use ring::rand::SystemRandom;
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use ring::signature::{ED25519, ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
 /// Names what is signed, so that no other signature of the same key can pass for an order.
 const PURPOSE: &[u8] = b"deployd-order-1\0";
@@ -27,8 +27,10 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path}: line {line} is not `ID KEY`; write the file again with deployctl bus-keys")]
+    #[error("{path}: line {line} is not `ID KEY`; remove the file and write it again with deployctl bus-keys")]
     Malformed { path: PathBuf, line: usize },
+    #[error("{path} holds no key; write it again with deployctl bus-keys")]
+    Empty { path: PathBuf },
     #[error("cannot generate a key: the system has no randomness")]
     Generate,
 }
@@ -89,7 +91,14 @@ pub struct OrderKeys(BTreeMap<String, Vec<u8>>);
 
 impl OrderKeys {
     pub fn load(path: &Path) -> Result<Self, Error> {
-        lines(path).map(|lines| Self(lines.into_iter().collect()))
+        let keys = lines(path)?;
+        if let Some(index) = keys.iter().position(|(_, key)| key.len() != ED25519_PUBLIC_KEY_LEN) {
+            return Err(Error::Malformed { path: path.to_owned(), line: index + 1 });
+        }
+        match keys.is_empty() {
+            true => Err(Error::Empty { path: path.to_owned() }),
+            false => Ok(Self(keys.into_iter().collect())),
+        }
     }
 
     /// Checks the signature of an order for `node`.
@@ -177,14 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_key_file_is_refused_with_its_line() {
+    fn a_broken_or_empty_key_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("keys");
-        std::fs::write(&path, "scheduler-1 AAAA\nnonsense\n").unwrap();
-        assert!(matches!(OrderKeys::load(&path), Err(Error::Malformed { line: 2, .. })));
-        assert!(matches!(
-            OrderSigner::load(&path),
-            Err(Error::Malformed { line: 1, .. } | Error::Malformed { line: 2, .. })
-        ));
+        let load = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            OrderKeys::load(&path)
+        };
+        assert!(matches!(load("scheduler-1 AAAA\nnonsense\n"), Err(Error::Malformed { line: 2, .. })));
+        assert!(matches!(load("scheduler-1 AAAA\n"), Err(Error::Malformed { line: 1, .. })), "too short for a key");
+        assert!(matches!(load("\n"), Err(Error::Empty { .. })));
+        assert!(matches!(OrderSigner::load(&path), Err(Error::Malformed { line: 1, .. })));
     }
 }

@@ -124,9 +124,7 @@ fn count(node: &NodeName, reply: &OrderReply, metrics: &Metrics) {
                  state; restore a backup with deployctl restore"
             );
         }
-        OrderReply::Accepted { .. }
-        | OrderReply::NeedWhole { .. }
-        | OrderReply::Conflict { .. }
-        | OrderReply::Failed { .. } => {}
+        OrderReply::Failed { reason } => tracing::warn!(%node, reason, "the node rejected an order"),
+        OrderReply::Accepted { .. } | OrderReply::NeedWhole { .. } | OrderReply::Conflict { .. } => {}
     }
 }

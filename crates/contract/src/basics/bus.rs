@@ -1,6 +1,7 @@
-//! Who may say what on NATS: one identity for each process, with exactly the subjects that it needs.
+//! Permissions on NATS: one identity for each process, with the subjects that it may publish and subscribe.
 //!
-//! Schedulers, apiservers and notifiers are in the account `CONTROL`, agents in `AGENTS`: an agent neither sees nor reaches
+//! Schedulers, apiservers and notifiers are in the account `DEPLOYD`, which also
+//! owned the streams before there were identities, agents in `AGENTS`: an agent neither sees nor reaches
 //! JetStream, commands, queries or another node. [`EXPORTS`] lists what passes between the accounts.
 //!
 //! Replies go to the inbox of the process that asks: `_INBOX.<user>.…`, which only that process may read. Agents reply to
@@ -20,6 +21,9 @@ pub const INBOX: &str = "_INBOX";
 pub const ACROSS_ACCOUNTS: &str = "_R_";
 /// The subject for the settings of the server, which tell whether JetStream syncs before it acknowledges.
 pub const SERVER_SETTINGS: &str = "$SYS.REQ.SERVER.PING.VARZ";
+
+/// The calls that create a stream, or raise its replicas.
+const ENSURE: [&str; 3] = ["INFO", "CREATE", "UPDATE"];
 
 /// What a process is on the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +51,8 @@ impl Account {
     /// Its name in the configuration of the server.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Control => "CONTROL",
+            // JetStream's data belongs to the account of this name: another one would abandon the streams of older clusters.
+            Self::Control => "DEPLOYD",
             Self::Agents => "AGENTS",
         }
     }
@@ -125,6 +130,13 @@ impl Identity {
         format!("{}.{}", self.member.word(), token(self.name.as_str()))
     }
 
+    /// The process of a user; none when it is no user of ours.
+    pub fn of_user(user: &str) -> Option<Self> {
+        let (word, name) = user.split_once('.')?;
+        let member = Member::ALL.into_iter().find(|member| member.word() == word)?;
+        Some(Self { member, name: name.replace("%2e", ".").parse().ok()? })
+    }
+
     /// The prefix of the inboxes of a user.
     pub fn inbox_of(user: &str) -> String {
         format!("{INBOX}.{user}")
@@ -148,13 +160,12 @@ impl Identity {
                     STORE.to_owned(),
                     inboxes_of(Member::Apiserver),
                     inboxes_of(Member::Notifier),
-                    // Schedulers ask each other through the same subjects as apiservers do.
-                    inboxes_of(Member::Scheduler),
                 ];
                 for stream in [COMMANDS_STREAM, NOTICES_STREAM, DEAD_LETTERS_STREAM, EVENTS_STREAM] {
-                    allowed.extend(["INFO", "CREATE", "UPDATE"].map(|call| stream_call(call, stream)));
+                    allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
                 }
-                allowed.push(stream_call("PURGE", COMMANDS_STREAM));
+                // The message at the cursor tells whether the stream lost its newest messages.
+                allowed.extend(["PURGE", "MSG.GET"].map(|call| stream_call(call, COMMANDS_STREAM)));
                 allowed.extend(reads(COMMANDS_STREAM));
                 allowed
             }
@@ -165,9 +176,11 @@ impl Identity {
                     QUERY_STANDBY.to_owned(),
                     ALL_INSPECTIONS.to_owned(),
                     stream_call("INFO", DEAD_LETTERS_STREAM),
+                    // A repeated `Idempotency-Key` is compared with the stored command.
+                    stream_call("MSG.GET", COMMANDS_STREAM),
                 ];
                 for stream in [COMMANDS_STREAM, EVENTS_STREAM] {
-                    allowed.extend(["INFO", "CREATE"].map(|call| stream_call(call, stream)));
+                    allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
                 }
                 allowed.extend([EVENTS_STREAM, DEAD_LETTERS_STREAM].into_iter().flat_map(reads));
                 allowed
@@ -175,7 +188,7 @@ impl Identity {
             Member::Notifier => {
                 let mut allowed = vec![QUERY_LEADER.to_owned(), dead_letter(DeadLetterKind::Notice)];
                 for stream in [NOTICES_STREAM, DEAD_LETTERS_STREAM] {
-                    allowed.extend(["INFO", "CREATE"].map(|call| stream_call(call, stream)));
+                    allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
                 }
                 allowed.extend([
                     consumer_call("CREATE", &format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}.>")),
@@ -286,6 +299,13 @@ mod tests {
         assert!(may_publish(&it, "deployd.report.a%2eb"));
         assert!(!may_publish(&it, &subjects::report(&other)) && !may_publish(&it, "deployd.report.a.b"));
         assert!(!it.subscribes().iter().any(|pattern| matches(pattern, &subjects::order(&other))));
+    }
+
+    #[test]
+    fn a_user_names_its_process() {
+        let it = identity(Member::Agent, "node-1.example");
+        assert_eq!(Identity::of_user(&it.user()), Some(it));
+        assert_eq!(Identity::of_user("somebody.node-1"), None);
     }
 
     #[test]

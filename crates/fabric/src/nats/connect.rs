@@ -67,9 +67,10 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
     let addresses = addresses(args)?;
     let credentials = match &args.credentials_file {
         None => Credentials::None,
-        Some(path) => Credentials::parse(
-            &tokio::fs::read_to_string(path).await.map_err(|source| credentials_error(path, source))?,
-        ),
+        Some(path) => {
+            let text = tokio::fs::read_to_string(path).await;
+            text.and_then(|text| Credentials::parse(&text)).map_err(|source| credentials_error(path, source))?
+        }
     };
     let started = Instant::now();
     let mut attempt = 0;
@@ -118,24 +119,24 @@ enum Credentials {
 }
 
 impl Credentials {
-    fn parse(text: &str) -> Self {
+    fn parse(text: &str) -> std::io::Result<Self> {
         match text.trim().split_once(':') {
             Some((user, seed)) if nkeys::KeyPair::from_seed(seed).is_ok() => {
-                Self::Key { user: user.to_owned(), seed: seed.to_owned() }
+                Ok(Self::Key { user: user.to_owned(), seed: seed.to_owned() })
             }
-            Some((user, password)) => Self::Password { user: user.to_owned(), password: password.to_owned() },
-            None => Self::Token(text.trim().to_owned()),
+            // A damaged seed must not go to the server as a password.
+            Some((_, seed)) if seed.starts_with("SU") => Err(std::io::Error::other("the seed of the key is damaged")),
+            Some((user, password)) => Ok(Self::Password { user: user.to_owned(), password: password.to_owned() }),
+            None => Ok(Self::Token(text.trim().to_owned())),
         }
     }
 
-    /// A user reads replies only under its own prefix, so that no other process can read them.
+    /// A process with a key reads replies only under its own prefix, so that no other process can read them.
     fn identify(self, options: ConnectOptions) -> ConnectOptions {
         match self {
             Self::None => options,
             Self::Key { user, seed } => options.custom_inbox_prefix(Identity::inbox_of(&user)).nkey(seed),
-            Self::Password { user, password } => {
-                options.custom_inbox_prefix(Identity::inbox_of(&user)).user_and_password(user, password)
-            }
+            Self::Password { user, password } => options.user_and_password(user, password),
             Self::Token(token) => options.token(token),
         }
     }
