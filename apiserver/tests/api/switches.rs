@@ -33,7 +33,7 @@ async fn a_change_the_leader_refuses_as_read_only_has_the_same_plain_answer() {
         verb: Verb::Configure { readonly: Some(true), maintenance: None },
         digest: None,
     };
-    let headers = [(contract::subjects::REPLY_HEADER, "no-inbox")];
+    let headers = [(contract::subjects::REPLY_HEADER, "_INBOX.none")];
     let deadline = Duration::from_secs(5);
     world.bus.publish_durable(contract::subjects::COMMANDS, "elsewhere", &headers, &command, deadline).await.unwrap();
     let created = world.post("/api/podgroups", &spec_with("hello.web.web", "hello.web.web")).await;

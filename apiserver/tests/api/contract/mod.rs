@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_of_the_route_table_has_the_expected_answer_through_two_apiservers_in_turn() {
-    let world = World::start_with(&["--inspect-deadline", "100ms"]).await;
-    let second = world.another_apiserver(&["--inspect-deadline", "100ms"]).await;
+    let world = World::start_with(&["--inspect-deadline", "100ms", "--callback-allow", "127.0.0.0/8"]).await;
+    let second = world.another_apiserver(&["--inspect-deadline", "100ms", "--callback-allow", "127.0.0.0/8"]).await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     let rows = rows::all();
     let wrong = rows::row::send(&rows, &[&world.base, &second], PATIENCE).await;
