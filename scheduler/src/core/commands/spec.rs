@@ -131,7 +131,7 @@ impl Admission<'_> {
         let record = group.record.clone();
         let next = if waits { self.reclaimed(record, pod, taken) } else { self.upgraded(record, pod) };
         if next.spec.has_strategy() {
-            next.spec.validate().map_err(|flaws| malformed(&flaws))?;
+            next.spec.validate_settings().map_err(|flaws| malformed(&flaws))?;
         }
         if let UpdateMethod::Refused { fields } =
             update_method(next.spec.update_policy, &group.record.spec.pod, &next.spec.pod)
