@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::fence::Term;
 use contract::history::{ContainerEvent, Happened};
+use contract::policy::{NamespacePolicy, Policy};
 use contract::ports;
 use contract::query::{
     Answer, ClusterView, DependencyView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query, Reply,
@@ -95,6 +96,7 @@ struct State {
     callbacks: BTreeSet<String>,
     engine: EngineRecord,
     constraints: BTreeMap<String, Constraint>,
+    policies: BTreeMap<String, Policy>,
 }
 
 impl State {
@@ -189,6 +191,11 @@ impl State {
                 None => Ok(()),
             },
             Verb::Evacuate { .. } => Ok(()),
+            Verb::SetPolicy { namespace, policy } => {
+                self.policies.insert(namespace.clone(), (**policy).clone());
+                Ok(())
+            }
+            Verb::RemovePolicy { namespace } => self.policies.remove(namespace).map(drop).ok_or(Refusal::PolicyUnknown),
             Verb::Node { node, change } => node_changes::verdict(node, change),
             Verb::Restore { step } => backups::verdict(step),
             Verb::CreateDependency { pod } if self.dependencies.contains_key(&pod.name) => {
@@ -264,12 +271,17 @@ impl State {
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
             Query::Engine => Answer::Engine(self.engine),
             Query::Constraints => Answer::Constraints(self.constraints.values().cloned().collect()),
+            Query::Policies => Answer::Policies(self.policies.iter().map(policy_row).collect()),
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
             Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),
             Query::Backup { revision, after } => Answer::Backup(backups::page(*revision, after.as_deref())),
         }
     }
+}
+
+fn policy_row((namespace, policy): (&String, &Policy)) -> NamespacePolicy {
+    NamespacePolicy { namespace: namespace.clone(), policy: policy.clone() }
 }
 
 /// Instance k runs on node n<k>; the last instance of a group of three or more was not created yet.

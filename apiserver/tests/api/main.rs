@@ -18,6 +18,7 @@ mod node;
 mod node_changes;
 mod outage;
 mod peers;
+mod policies;
 mod ports;
 mod reads;
 mod rollouts;

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use comfy_table::{Table, presets};
 use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
+use contract::policy::NamespacePolicy;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
+
+use crate::commands::policy;
 
 /// Labels that every agent adds from its Docker engine; too long for a table.
 const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "storagedriver"];
@@ -141,6 +144,16 @@ pub fn node_state(node: &Node) -> String {
 pub fn given_labels(node: &Node) -> BTreeMap<String, String> {
     let given = node.labels.iter().filter(|(key, _)| !OF_THE_ENGINE.contains(&key.as_str()));
     given.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Policies of namespaces.
+pub fn policies(rows: &[NamespacePolicy]) -> String {
+    let mut table = plain(&["namespace", "level", "exceptions"]);
+    for row in rows {
+        let exceptions = policy::exceptions(&row.policy).join(" ");
+        table.add_row([row.namespace.clone(), row.policy.level.to_string(), exceptions]);
+    }
+    text(&table)
 }
 
 /// Nodes.

@@ -9,6 +9,7 @@ mod nodes;
 mod observed;
 mod outcomes;
 mod plans;
+mod policies;
 mod releases;
 mod server;
 mod status;

@@ -36,6 +36,7 @@ impl Leading<'_> {
         let Some(message) = self.lead.dispatch.next_message(&node, self.lead.term, self.now) else { return };
         self.lead.timers.set(Timer::Order(node.clone()), Some(self.now + REPLY_TIMEOUT));
         let message = message.after(self.lead.outbox.progress().clone());
+        let message = message.hardened(|group| self.state.hardening(&node, group));
         let message = message.meant_for(self.reports.identity(&node).to_owned());
         self.effects.push(Effect::SendOrder { node, message });
     }

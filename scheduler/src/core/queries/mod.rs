@@ -61,6 +61,7 @@ impl Queries<'_> {
             Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
             Query::Engine => Answer::Engine(self.state.engine),
             Query::Constraints => Answer::Constraints(self.state.constraints.values().cloned().collect()),
+            Query::Policies => Answer::Policies(self.state.policies.rows()),
             Query::Callbacks => Answer::Callbacks(self.state.callbacks.iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.state.port_claims()),
             // What is stored is read from the store, by the shell.

@@ -40,6 +40,7 @@ pub(in crate::core) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -
             Key::Group(_) | Key::Dependency(_) | Key::History(..) => false,
             Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
+            Key::Policy(_) => false,
             Key::Store | Key::Progress | Key::Restore | Key::RestorePart(..) => false,
         };
         if twice {
@@ -156,6 +157,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             state.constraints_unread = constraints.is_err();
             state.constraints = constraints?.unwrap_or_default().constraints;
         }
+        Key::Policy(namespace) => state.policies.load(&namespace, read(key, stored))?,
         Key::Unknown => {}
     }
     Ok(())

@@ -13,6 +13,7 @@ pub(in crate::core) mod load;
 mod mirror;
 pub(in crate::core) mod nodes;
 mod outcomes;
+mod policies;
 pub(in crate::core) mod quarantine;
 pub(in crate::core) mod revisions;
 
@@ -41,6 +42,7 @@ use self::dependencies::Dependencies;
 use self::group::is_as_placed;
 use self::nodes::Nodes;
 use self::outcomes::Outcomes;
+use self::policies::Policies;
 use self::quarantine::Quarantine;
 
 /// Intents, placements and nodes.
@@ -86,6 +88,7 @@ pub(in crate::core) struct State {
     pub(in crate::core) engine_unread: bool,
     /// Constraints of every placement, by type.
     pub(in crate::core) constraints: BTreeMap<String, Constraint>,
+    pub(in crate::core) policies: Policies,
     /// Which groups own stream ports and which wait for them; follows from the records.
     pub(in crate::core) claims: PortClaims,
     /// When containers started and stopped.
