@@ -270,7 +270,7 @@ impl Bench {
     }
     fn action(&mut self, action: &Action) -> Option<ContainerSeen> {
         match action {
-            Action::Create { pod, index, spec, address } => {
+            Action::Create { pod, index, spec, address, .. } => {
                 self.made += 1;
                 let mut container = seen(&format!("m{}", self.made), &pod.to_string(), Phase::Running);
                 container.identity.index = *index;
@@ -282,10 +282,10 @@ impl Bench {
                 self.engine.insert(container.id.clone(), container.clone());
                 Some(container)
             }
-            Action::Replace { old, pod, index, spec, address, .. } => {
+            Action::Replace { old, pod, index, spec, address, hardening, .. } => {
                 self.engine.remove(old);
                 let (pod, index, spec, address) = (pod.clone(), *index, Arc::clone(spec), address.clone());
-                self.action(&Action::Create { pod, index, spec, address })
+                self.action(&Action::Create { pod, index, spec, address, hardening: hardening.clone() })
             }
             Action::Update { id, .. } | Action::ReadEnd { id } => self.engine.get(id).cloned(),
             Action::Start { id } => {
