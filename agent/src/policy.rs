@@ -54,7 +54,7 @@ impl NodePolicy {
 
     /// With the file at `path`, or the default one if it exists.
     pub fn with_file(self, path: Option<&Path>) -> Result<Self, Error> {
-        let given = path.unwrap_or(Path::new(DEFAULT_FILE));
+        let given = path.unwrap_or_else(|| Path::new(DEFAULT_FILE));
         let text = match std::fs::read_to_string(given) {
             Ok(text) => text,
             Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => return Ok(self),

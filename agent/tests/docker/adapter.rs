@@ -59,7 +59,7 @@ async fn a_replacement_starts_after_the_old_container_exited() {
         let third = PodId { version: 3, ..successor };
         cluster.foreign(&third.to_string(), HashMap::new()).await;
         let plan = agent::container::plan(&cluster.host("n1"), &third, &cluster.spec(1), 0).expect("a plan");
-        assert!(engine.replace(&new.id, GRACE, &plan).await.is_err());
+        assert!(Box::pin(engine.replace(&new.id, GRACE, &plan)).await.is_err());
         assert_eq!(engine.seen(&new.id).await.expect("looks"), None);
     })
     .await;

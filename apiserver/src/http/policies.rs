@@ -36,12 +36,12 @@ async fn get(api: &Api, call: &Call) -> Answer {
     let QueryAnswer::Policies(rows) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let body = match asked {
         None => respond::json(StatusCode::OK, &rows),
-        Some(namespace) => respond::json(StatusCode::OK, &applying(rows, &namespace)),
+        Some(namespace) => respond::json(StatusCode::OK, &applying(&rows, &namespace)),
     };
     Ok(respond::stale(body, reply.stale))
 }
 
-fn applying(rows: Vec<NamespacePolicy>, namespace: &str) -> NamespacePolicy {
+fn applying(rows: &[NamespacePolicy], namespace: &str) -> NamespacePolicy {
     let find = |name: &str| rows.iter().find(|row| row.namespace == name).cloned();
     let baseline = || NamespacePolicy { namespace: EVERY_NAMESPACE.to_owned(), policy: Policy::default() };
     find(namespace).or_else(|| find(EVERY_NAMESPACE)).unwrap_or_else(baseline)

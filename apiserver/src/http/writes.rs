@@ -247,6 +247,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_command_too_large_for_the_bus_is_refused() {
+        assert!(check_size(&"x".repeat(LARGEST_COMMAND - 2)).is_ok());
+        assert!(check_size(&"x".repeat(LARGEST_COMMAND)).is_err());
+    }
+
     fn request(verb: router::Verb, query: &str, form: Option<(&str, &str)>, body: &'static str) -> Call {
         let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Call {

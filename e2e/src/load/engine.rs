@@ -138,7 +138,8 @@ mod tests {
     fn containers_are_created_and_removed_after_the_delay() {
         let mut engine = Engine::new(7, Arc::default());
         let pod: PodId = "a.v1-i1-d0".parse().unwrap();
-        let create = Step::Create { pod: pod.clone(), index: 0, spec: Arc::default(), address: String::new() };
+        let (spec, address) = (Arc::default(), String::new());
+        let create = Step::Create { pod: pod.clone(), index: 0, spec, address, hardening: None };
         engine.begin(pod.key(), create, Timestamp::from_millis(5));
         assert!(engine.ended(Timestamp::from_millis(4)).is_empty());
         let (_, _, seen) = engine.ended(Timestamp::from_millis(5)).remove(0);

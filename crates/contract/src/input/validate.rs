@@ -223,7 +223,9 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
     for (index, path) in container.volumes.iter().enumerate() {
         check_path(path, format!("{at}.Volumes[{index}]"), flaws);
     }
+    flaws.count(format!("{at}.CloudVolumes"), container.cloud_volumes.len(), MOST_VOLUMES);
     for (index, volume) in container.cloud_volumes.iter().enumerate() {
+        flaws.count(format!("{at}.CloudVolumes[{index}].Dirs"), volume.dirs.len(), MOST_VOLUMES);
         if !matches!(volume.kind.as_str(), "multi" | "single") {
             flaws.add(
                 format!("{at}.CloudVolumes[{index}].Type"),
