@@ -13,6 +13,7 @@ use fabric::admin::Readiness;
 use fabric::clock::Clock;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
+use fabric::signing::OrderKeys;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -20,7 +21,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::container::Host;
 use crate::core::Core;
-use crate::core::io::Settings;
+use crate::core::io::{Faults, Settings};
 use crate::device::Device;
 use crate::docker::{Engine, Machine};
 use crate::engine_health::EngineHealth;
@@ -54,6 +55,12 @@ impl App {
         let policy = policy(&config)?;
         let (file, ledger) = LedgerFile::open(&config.state_dir)?;
         let identity = identity::of(&config.state_dir)?;
+        let order_keys = config.order_keys_file.as_deref().map(OrderKeys::load).transpose()?;
+        if order_keys.is_none() {
+            warn!(
+                "orders need no signature: any process that may write to NATS can command this node; set --order-keys-file"
+            );
+        }
         let incarnation = ulid::Ulid::generate().to_string();
         let (metrics, registry) = Metrics::new();
         let readiness = Readiness::new();
@@ -92,6 +99,8 @@ impl App {
             health,
             publisher: publisher.clone(),
             clock,
+            order_keys,
+            metrics: metrics.clone(),
         };
         subscriptions::start(subscriptions, &sender).await.context("cannot subscribe")?;
 
@@ -212,6 +221,6 @@ fn settings(config: &Config, node: &NodeName, facts: NodeFacts) -> Settings {
         most_restarts: config.max_restarts,
         restart_window: config.restart_window,
         alone_after: config.alone_after,
-        mutant: None,
+        faults: Faults::default(),
     }
 }

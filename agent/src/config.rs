@@ -93,6 +93,10 @@ pub struct Config {
     /// Address of /healthz, /readyz and /metrics
     #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9013", value_name = "ADDRESS")]
     pub listen: SocketAddr,
+    /// File with the public keys of the schedulers (deployctl bus-keys writes it): only orders signed with one of them are
+    /// obeyed. Without it every order that arrives is obeyed
+    #[arg(long, env = "DEPLOYD_ORDER_KEYS_FILE", value_name = "FILE")]
+    pub order_keys_file: Option<PathBuf>,
     /// Where NATS is
     #[command(flatten)]
     pub nats: fabric::nats::Args,

@@ -58,6 +58,11 @@ impl Metrics {
         }
     }
 
+    /// Counts one order that was rejected for its signature.
+    pub fn order_rejected(&self) {
+        self.orders.get_or_create(&OrderResult { verdict: "rejected" }).inc();
+    }
+
     pub fn action_done(&self, action: &Action, result: &Result<Option<ContainerSeen>, ActionFailure>) {
         let kind = match action {
             Action::Create { .. } => "create",

@@ -88,7 +88,9 @@ impl App {
         let linger = config.linger;
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
         let hosts = Hosts::new(&config.hosts);
-        let api = Arc::new(Api { name: config.name, commands, read_only, debug_vars, queries, metrics, streams });
+        let callback_policy = config.callback.policy(address, &config.nats);
+        let name = config.name;
+        let api = Arc::new(Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self {

@@ -62,6 +62,10 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_LINGER", default_value = "3s", value_parser = duration::parse)]
     pub linger: Duration,
 
+    /// The addresses of callbacks
+    #[command(flatten)]
+    pub callback: fabric::callback::Args,
+
     /// The bus
     #[command(flatten)]
     pub nats: fabric::nats::Args,

@@ -23,7 +23,7 @@ pub struct DebugVars {
 
 /// `GET /debug/vars`.
 #[derive(Debug, Serialize)]
-pub struct Page {
+pub struct DebugVarsBody {
     cmdline: Vec<&'static str>,
     at_server_start: String,
     cpu_count: usize,
@@ -76,11 +76,11 @@ impl DebugVars {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).count(hit, now);
     }
 
-    pub fn page(&self) -> Page {
+    pub fn page(&self) -> DebugVarsBody {
         let now = self.started.elapsed().as_secs();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let start = self.started_at.to_string();
-        Page {
+        DebugVarsBody {
             cmdline: vec!["deployd-apiserver"],
             at_server_start: start.get(..19).unwrap_or(&start).replace('T', " "),
             cpu_count: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),

@@ -98,7 +98,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits) {
     }
 }
 
-type Accepted = (TcpStream, IpAddr);
+type IncomingConnection = (TcpStream, IpAddr);
 
 struct Acceptor {
     permits: Arc<Semaphore>,
@@ -111,7 +111,7 @@ struct Acceptor {
 
 impl Acceptor {
     /// Serves one connection, or refuses it.
-    async fn take(&self, (stream, address): Accepted) {
+    async fn take(&self, (stream, address): IncomingConnection) {
         let Some(connection) = self.connections.admit(peers::of(address)) else {
             // Best effort: a new connection has buffer space for it.
             let _ = stream.try_write(REFUSAL);
@@ -194,7 +194,7 @@ async fn close_after_response(State(leaving): State<Shutdown>, mut response: Res
 }
 
 /// Connections in the kernel's accept queue; closing the listener would reset them.
-fn queued(listener: TcpListener) -> Vec<Accepted> {
+fn queued(listener: TcpListener) -> Vec<IncomingConnection> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     // The listener does not block, so this ends with the queue.
     std::iter::from_fn(|| listener.accept().ok())
@@ -211,7 +211,7 @@ async fn next(
     connections: &Connections,
     limits: &Limits,
     end: impl Future<Output = ()>,
-) -> Option<Accepted> {
+) -> Option<IncomingConnection> {
     let accept = async {
         loop {
             match listener.accept().await {

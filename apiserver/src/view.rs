@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contract::api;
+use contract::callback_url;
 use contract::command::{Outcome, Verdict};
 use contract::docker_inspect::ContainerDetail;
 use contract::history::ContainerEvent;
@@ -205,9 +206,9 @@ pub fn node_status(page: NodePage) -> NodeStatus {
     }
 }
 
-/// The callbacks, sorted, without duplicates.
-pub fn callbacks(urls: Vec<String>) -> Vec<String> {
-    urls.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+/// The callbacks, sorted, without duplicates; users and passwords of URLs that earlier versions accepted are masked.
+pub fn callbacks(urls: &[String]) -> Vec<String> {
+    urls.iter().map(|url| callback_url::without_userinfo(url)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The body of `GET /api/operations`.

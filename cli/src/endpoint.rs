@@ -1,6 +1,6 @@
 //! Which directory and which API to use.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::args::Endpoint;
 use devcluster::state::{self, Cluster};
@@ -18,16 +18,15 @@ const RUN: &str = ".deployd/run";
 /// Where an apiserver listens by default.
 const DEFAULT_API: &str = "http://127.0.0.1:9003";
 
-/// Directory of the local cluster, absolute.
+/// Directory of the local cluster, absolute: that of --dir, else that of the checkout or package of this program, else
+/// that of the working directory. Parents of the working directory are not searched: another user may own them.
 pub fn directory(endpoint: &Endpoint) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     if let Some(dir) = &endpoint.dir {
         return here.join(dir);
     }
-    let executable = std::env::current_exe().unwrap_or_default();
-    let above: Vec<&Path> = here.ancestors().chain(executable.ancestors()).collect();
-    let with = |file: &str| above.iter().find(|dir| dir.join(file).is_file()).map(|dir| dir.join(RUN));
-    with(&format!("{RUN}/{}", state::FILE)).or_else(|| with("deploy/up")).unwrap_or_else(|| here.join(RUN))
+    let checkout = fabric::local::installation().filter(|root| root.join("deploy/up").is_file());
+    checkout.unwrap_or(here).join(RUN)
 }
 
 /// URLs of the API: those of --api, else those of the local cluster, else the default.
@@ -43,13 +42,15 @@ pub fn api(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     match (Cluster::load(&dir).map(running), endpoint.dir.is_some()) {
         (Ok(Some(cluster)), _) => Ok(cluster.api),
         (Ok(None), true) => Err(Error::Stopped { dir }),
-        (Err(error), true) => Err(error.into()),
+        (Err(error @ state::Error::Untrusted(_)), _) | (Err(error), true) => Err(error.into()),
         (Ok(None) | Err(_), false) => Ok(vec![DEFAULT_API.to_owned()]),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

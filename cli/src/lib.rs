@@ -1,6 +1,9 @@
 //! `deployctl`: the command-line client of a cluster. `up`, `down` and `clear` work on this machine, `health` checks
 //! any URL, and all other commands use only the HTTP API.
 
+#[macro_use]
+pub mod output;
+
 pub mod api;
 pub mod args;
 pub mod commands;
@@ -8,7 +11,6 @@ pub mod document;
 pub mod endpoint;
 pub mod error;
 pub mod exit;
-pub mod output;
 
 pub use commands::run;
 pub use error::Error;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::args::Args;
 use cli::exit::Exit;
+use cli::output::terminal;
 
 fn main() -> ExitCode {
     exit_quietly_when_stdout_is_closed();
@@ -12,7 +13,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("deployctl: cannot start: {error}");
+            terminal::print_error(&format!("deployctl: cannot start: {error}"));
             return ExitCode::from(Exit::Failed.code());
         }
     };
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     match runtime.block_on(Box::pin(cli::run(&args))) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => {
-            eprintln!("deployctl: {}", with_causes(&error));
+            terminal::print_error(&format!("deployctl: {}", with_causes(&error)));
             ExitCode::from(error.exit().code())
         }
     }

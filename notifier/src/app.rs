@@ -12,13 +12,16 @@ use fabric::nats::{Bus, Consumer};
 use fabric::shutdown::Shutdown;
 use planner::webhook::Schedule;
 use prometheus_client::registry::Registry;
+use reqwest::dns::Resolve;
 
 use crate::callbacks::Callbacks;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::post::Poster;
 use crate::queue::Tools;
+use crate::resolve::SystemResolver;
 use crate::router::Router;
+use crate::signature::{self, Secrets};
 
 /// No limit: notices that wait for a retry count as pending, so with a limit one dead callback with many notices would
 /// block all others. The size of the stream bounds them.
@@ -29,6 +32,8 @@ const MAX_ACK_PENDING: i64 = -1;
 pub enum Error {
     #[error("cannot use the message bus")]
     Bus(#[source] fabric::nats::Error),
+    #[error("cannot sign notices")]
+    Secrets(#[source] signature::Error),
     #[error("cannot serve on {address}")]
     Listen {
         address: SocketAddr,
@@ -49,6 +54,13 @@ pub struct App {
 impl App {
     /// Connects to the bus and joins the consumer.
     pub async fn build(config: Config) -> Result<Self, Error> {
+        Self::build_with(config, Arc::new(SystemResolver)).await
+    }
+
+    /// As [`Self::build`], with another source of addresses.
+    pub async fn build_with(config: Config, resolver: Arc<dyn Resolve>) -> Result<Self, Error> {
+        let secrets = Secrets::read(&config.webhook_secret_files).map_err(Error::Secrets)?;
+        let policy = config.callback.policy(config.listen, &config.nats);
         let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
         ensure_streams(&bus).await.map_err(Error::Bus)?;
         let (stream, durable, filter) = (NOTICES.name, subjects::NOTICES_CONSUMER, subjects::ALL_NOTICES);
@@ -58,7 +70,7 @@ impl App {
         let tools = Arc::new(Tools {
             callbacks: Callbacks::new(bus.clone()),
             bus,
-            poster: Poster::new(config.timeout),
+            poster: Poster::new(config.timeout, policy, resolver, secrets),
             schedule: Schedule::new(config.retry_delays.clone()),
             // Two of three progress messages may get lost before the bus redelivers the job.
             progress_every: (config.ack_wait / 3).max(Duration::from_millis(10)),

@@ -1,6 +1,7 @@
 //! Settings of the notifier.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fabric::duration;
@@ -34,6 +35,19 @@ pub struct Config {
     /// How long a notifier may be silent about a notice it holds before another gets it
     #[arg(long, env = "DEPLOYD_ACK_WAIT", default_value = "30s", value_parser = duration::parse)]
     pub ack_wait: Duration,
+
+    /// File with a secret (whsec_ and base64) that notices are signed with, see docs/operations.md; repeatable, for a rotation
+    #[arg(
+        long = "webhook-secret-file",
+        env = "DEPLOYD_WEBHOOK_SECRET_FILE",
+        value_delimiter = ',',
+        value_name = "FILE"
+    )]
+    pub webhook_secret_files: Vec<PathBuf>,
+
+    /// The addresses of callbacks
+    #[command(flatten)]
+    pub callback: fabric::callback::Args,
 
     /// The bus
     #[command(flatten)]

@@ -9,4 +9,6 @@ pub mod config;
 pub mod metrics;
 pub mod post;
 pub mod queue;
+pub mod resolve;
 pub mod router;
+pub mod signature;

@@ -14,6 +14,8 @@ pub struct Metrics {
     /// Notices returned to the bus because their queue was full.
     pub put_back: Counter,
     pub unregistered: Counter,
+    /// Notices whose callback has an address that is closed to callbacks.
+    pub refused: Counter,
     pub queues: Gauge,
 }
 
@@ -32,6 +34,8 @@ impl Metrics {
         );
         let help = "Notices dropped because their callback is not registered";
         registry.register("unregistered", help, metrics.unregistered.clone());
+        let help = "Notices given up because the address of their callback is closed to callbacks";
+        registry.register("refused", help, metrics.refused.clone());
         registry.register("lanes", "Open queues, one per callback", metrics.queues.clone());
         metrics
     }

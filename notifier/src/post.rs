@@ -1,14 +1,23 @@
 //! Posts one notice to one URL, once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use contract::callback_address::Refused;
+use contract::callback_url;
+use contract::digest::Digest;
 use contract::notice::Notice;
+use contract::time::Timestamp;
+use fabric::callback::Policy;
+use reqwest::dns::Resolve;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Response};
-use url::Url;
+use reqwest::{Client, Response, Url};
 
-/// Bytes of an error response kept in the reason.
-const LONGEST_REASON: usize = 256;
+use crate::resolve::{self, PolicyResolver};
+use crate::signature::Secrets;
+
+/// Bytes of an answer that the debug log shows.
+const LONGEST_EXCERPT: usize = 64;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,59 +27,82 @@ pub enum Attempt {
     Failed(String),
     /// Retrying cannot help, for example the URL is invalid.
     Permanent(String),
+    /// Not attempted: callbacks may not have this address.
+    Refused(Refused),
     /// Not attempted: the callback is no longer registered.
     Unregistered,
 }
 
-/// Posts notices; clones share the connections.
-#[derive(Debug, Clone)]
+/// Posts notices to addresses that the policy permits.
+#[derive(Debug)]
 pub struct Poster {
     client: Client,
+    policy: Arc<Policy>,
+    secrets: Secrets,
 }
 
 impl Poster {
-    /// Each attempt has `timeout`. The client does not follow redirects.
-    pub fn new(timeout: Duration) -> Self {
-        Self { client: fabric::http::client(timeout) }
+    /// Each attempt has `timeout`. The client follows no redirects and uses no proxy: both would connect to addresses that the
+    /// policy has not seen.
+    pub fn new(timeout: Duration, policy: Policy, upstream: Arc<dyn Resolve>, secrets: Secrets) -> Self {
+        let policy = Arc::new(policy);
+        let resolver = Arc::new(PolicyResolver { policy: policy.clone(), upstream });
+        let configure = |builder: reqwest::ClientBuilder| builder.no_proxy().dns_resolver(resolver.clone());
+        Self { client: fabric::http::client_with(timeout, configure), policy, secrets }
     }
 
     /// Makes one attempt.
-    pub async fn post(&self, notice: &Notice) -> Attempt {
-        let url = match target(&notice.callback) {
+    pub async fn post(&self, notice: &Notice, now: Timestamp) -> Attempt {
+        let url = match callback_url::parse(&notice.callback) {
             Ok(url) => url,
-            Err(reason) => return Attempt::Permanent(reason),
+            Err(flaw) => return Attempt::Permanent(format!("the callback cannot be posted to: {flaw}")),
         };
+        if let Err(refused) = self.policy.check_literal(&url) {
+            return Attempt::Refused(refused);
+        }
         let body = match serde_json::to_vec(&notice.body) {
             Ok(body) => body,
             Err(error) => return Attempt::Permanent(format!("cannot be encoded: {error}")),
         };
-        let request = self.client.post(url).header(CONTENT_TYPE, "application/json").body(body);
-        match request.send().await {
+        // The digest stays the same over retries and notifiers, so a receiver can drop a notice that it has seen.
+        let (id, seconds) = (format!("msg_{}", Digest::of(notice)), now.as_millis() / 1000);
+        let port = url.port_or_known_default().unwrap_or_default();
+        let mut request = self.client.post(url.clone()).header(CONTENT_TYPE, "application/json");
+        request = request.header("webhook-id", &id).header("webhook-timestamp", seconds);
+        if let Some(signature) = self.secrets.signature(&id, seconds, &body) {
+            request = request.header("webhook-signature", signature);
+        }
+        match resolve::with_port(port, request.body(body).send()).await {
             Ok(response) if response.status().as_u16() < 300 => Attempt::Delivered,
-            Ok(response) => Attempt::Failed(refusal(response).await),
-            Err(error) => Attempt::Failed(chain(&error)),
+            Ok(response) => Attempt::Failed(refusal(response, &url).await),
+            // The text of an error has the whole URL.
+            Err(error) => failure(&error.without_url()),
         }
     }
 }
 
-fn target(callback: &str) -> Result<Url, String> {
-    let url = Url::parse(callback).map_err(|error| format!("{callback:?} is no URL: {error}"))?;
-    match url.scheme() {
-        "http" | "https" => Ok(url),
-        other => Err(format!("{other}: is neither http nor https")),
+/// The status. The answer may hold secrets of the receiver, so only the debug log shows its start.
+async fn refusal(mut response: Response, url: &Url) -> String {
+    if let (true, Ok(Some(chunk))) = (tracing::enabled!(tracing::Level::DEBUG), response.chunk().await) {
+        tracing::debug!(callback = %callback_url::shown(url.as_str()), answer = excerpt(&chunk), "notice refused");
     }
+    response.status().to_string()
 }
 
-/// Status and start of the body; the rest is not read.
-async fn refusal(mut response: Response) -> String {
-    let status = response.status();
-    match response.chunk().await {
-        Ok(Some(chunk)) => {
-            let kept = &chunk[..chunk.len().min(LONGEST_REASON)];
-            format!("{status}: {}", String::from_utf8_lossy(kept).escape_debug())
+fn excerpt(answer: &[u8]) -> String {
+    let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
+    answer.iter().filter(printable).take(LONGEST_EXCERPT).map(|byte| char::from(*byte)).collect()
+}
+
+fn failure(error: &reqwest::Error) -> Attempt {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(refused) = error.downcast_ref::<Refused>() {
+            return Attempt::Refused(refused.clone());
         }
-        Ok(None) | Err(_) => status.to_string(),
+        cause = error.source();
     }
+    Attempt::Failed(chain(error))
 }
 
 /// An error with its causes; reqwest puts the useful one last.
@@ -90,11 +122,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_and_https_urls_are_accepted() {
-        assert!(target("http://a/b").is_ok());
-        assert!(target("https://a/b").is_ok());
-        for bad in ["", "/x", "ftp://a", "file:///etc/passwd", "unix:/run/docker.sock"] {
-            assert!(target(bad).is_err(), "{bad}");
-        }
+    fn an_excerpt_has_at_most_64_printable_bytes() {
+        assert_eq!(excerpt(b"no\x1b[31m such\r\nhook\xff"), "no[31m suchhook");
+        assert_eq!(excerpt(&[b'x'; 1000]).len(), 64);
     }
 }

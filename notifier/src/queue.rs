@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::callback_url;
 use contract::notice::{DeadLetter, Notice};
 use contract::subjects::{self, DeadLetterKind};
 use fabric::clock::Clock;
@@ -59,7 +60,7 @@ impl Tools {
         if !self.callbacks.may_have(&notice.callback).await {
             return Attempt::Unregistered;
         }
-        self.poster.post(notice).await
+        self.poster.post(notice, self.clock.now()).await
     }
 }
 
@@ -140,33 +141,28 @@ async fn keep_alive(current: &Work, waiting: &VecDeque<Work>) {
 /// Acknowledges the job, schedules a retry or moves it to the dead letters.
 async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
     let Work { notice, job, permit: _ } = work;
+    let callback = callback_url::shown(&notice.callback);
     match attempt {
         Attempt::Delivered => {
             tools.metrics.delivered.inc();
-            tracing::info!(callback = notice.callback, message = notice.body.message, "notice delivered");
+            tracing::info!(%callback, message = notice.body.message, "notice delivered");
             logged(job.ack().await);
         }
         Attempt::Unregistered => {
             tools.metrics.unregistered.inc();
-            tracing::info!(
-                callback = notice.callback,
-                message = notice.body.message,
-                "notice dropped: no such callback"
-            );
+            tracing::info!(%callback, message = notice.body.message, "notice dropped: no such callback");
             logged(job.ack().await);
         }
         Attempt::Permanent(reason) => bury(tools, job, reason).await,
+        Attempt::Refused(refused) => {
+            tools.metrics.refused.inc();
+            bury(tools, job, format!("{callback} is refused: {refused}")).await;
+        }
         Attempt::Failed(reason) => {
             tools.metrics.failed.inc();
             match tools.schedule.after_failure(job.delivered, key(job)) {
                 AfterFailure::RetryIn(delay) => {
-                    tracing::warn!(
-                        callback = notice.callback,
-                        attempt = job.delivered,
-                        ?delay,
-                        reason,
-                        "notice not delivered"
-                    );
+                    tracing::warn!(%callback, attempt = job.delivered, ?delay, reason, "notice not delivered");
                     logged(job.retry_after(delay).await);
                 }
                 AfterFailure::GiveUp => {
@@ -180,7 +176,7 @@ async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
 /// Stores a job as a dead letter, then acknowledges it: in this order, so that a crash between them loses nothing.
 pub async fn bury(tools: &Tools, job: &Job, reason: String) {
     tracing::error!(subject = job.subject, reason, "notice given up");
-    let letter = DeadLetter::new(&job.subject, reason, &job.payload, tools.clock.now());
+    let letter = DeadLetter::new(&job.subject, reason, &callback_url::shown_in_notice(&job.payload), tools.clock.now());
     let subject = subjects::dead_letter(DeadLetterKind::Notice);
     let id = format!("notice-{}-{:016x}", job.sequence, key(job));
     match tools.bus.publish_durable(&subject, &id, &[], &letter, DEAD_LETTER_DEADLINE).await {

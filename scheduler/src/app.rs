@@ -11,6 +11,7 @@ use fabric::election::Election;
 use fabric::etcd::Store;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
+use fabric::signing::OrderSigner;
 use prometheus_client::registry::Registry;
 
 use crate::config::Config;
@@ -28,6 +29,8 @@ pub enum Error {
     Bus(#[source] fabric::nats::Error),
     #[error("cannot use etcd")]
     Store(#[source] fabric::etcd::Error),
+    #[error("cannot sign orders")]
+    Key(#[source] fabric::signing::Error),
     #[error(transparent)]
     Schema(#[from] shell::schema::Error),
     #[error("cannot listen on {address}; is another process there? Choose one with --listen")]
@@ -44,6 +47,7 @@ pub struct App {
     config: Config,
     bus: Bus,
     store: Store,
+    signer: Option<Arc<OrderSigner>>,
 }
 
 impl App {
@@ -52,16 +56,28 @@ impl App {
         let name = config.name();
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(version, %name, "starting deployd-scheduler");
+        let signer = config.order_key_file.as_deref().map(OrderSigner::load).transpose().map_err(Error::Key)?;
+        if signer.is_none() {
+            tracing::warn!(
+                "orders are not signed: any process that may write to NATS can command every node; set --order-key-file"
+            );
+        }
         let (bus, store) = tokio::join!(Bus::connect(&config.nats, &name), Store::connect(&config.etcd));
         let (bus, store) = (bus.map_err(Error::Bus)?, store.map_err(Error::Store)?);
         shell::streams::ensure_all(&bus).await.map_err(Error::Bus)?;
         shell::schema::check(&store).await?;
-        Ok(Self { config, bus, store })
+        fabric::tasks::spawn("durability", {
+            let bus = bus.clone();
+            async move {
+                bus.syncs_always().await;
+            }
+        });
+        Ok(Self { config, bus, store, signer: signer.map(Arc::new) })
     }
 
     /// Runs until shutdown, then revokes its lease, so that another scheduler leads immediately.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let Self { config, bus, store } = self;
+        let Self { config, bus, store, signer } = self;
         let metrics = Metrics::default();
         let mut registry = Registry::default();
         metrics.register(&mut registry);
@@ -73,7 +89,7 @@ impl App {
 
         let settings = config.election_settings();
         let election = Election::start(store.clone(), keys::LEADER, &config.name(), settings, shutdown.clone());
-        let context = Context { name: config.name(), bus, store, clock: Clock::start(), metrics };
+        let context = Context { name: config.name(), bus, store, signer, clock: Clock::start(), metrics };
         let shell = Shell::start(Core::new(config.core_settings()), context, &election, readiness);
         let result = tokio::select! {
             served = admin => served.map_err(|source| Error::Listen { address: listen, source }),

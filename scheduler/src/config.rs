@@ -19,6 +19,11 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9012")]
     pub listen: SocketAddr,
 
+    /// File with the private key that signs the orders of this scheduler (deployctl bus-keys writes it). Agents that have
+    /// public keys obey only signed orders
+    #[arg(long, env = "DEPLOYD_ORDER_KEY_FILE", value_name = "FILE")]
+    pub order_key_file: Option<std::path::PathBuf>,
+
     /// A node that sends no report for this time (five heartbeats) is suspect: no instance is placed there
     #[arg(long, env = "DEPLOYD_SUSPECT_AFTER", default_value = "15s", value_parser = duration::parse)]
     pub suspect_after: Duration,
@@ -125,7 +130,7 @@ impl Config {
             store_quota: self.etcd_quota_bytes,
             most_outcomes: io::Settings::default().most_outcomes,
             orders_at_once: io::Settings::default().orders_at_once,
-            mutant: None,
+            faults: io::Faults::default(),
         }
     }
 

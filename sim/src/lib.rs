@@ -9,7 +9,6 @@ pub mod describe;
 pub mod faults;
 pub mod mutant;
 pub mod progress_bar;
-pub mod random;
 pub mod run;
 pub mod scenario;
 pub mod trace;

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use contract::time::Timestamp;
+use testkit::random::Random;
 
 use crate::faults::{Fault, Target};
-use crate::random::Random;
 use crate::world::bus::BusConditions;
 use crate::world::event_queue::BEGINNING;
 

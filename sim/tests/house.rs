@@ -116,6 +116,7 @@ fn contract_and_planner_depend_on_no_runtime() {
         ("crates/contract", &["tokio", "async-nats", "etcd-client", "bollard", "axum", "tracing"][..]),
         ("crates/planner", &["tokio", "async-nats", "etcd-client", "bollard", "axum", "tracing", "fabric"][..]),
         ("crates/fabric", &["planner", "bollard"][..]),
+        ("crates/testkit", &["async-nats", "etcd-client", "bollard", "axum", "scheduler"][..]),
         ("sim", &["tokio", "async-nats", "etcd-client", "bollard", "fabric", "reqwest"][..]),
     ] {
         let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a manifest");
@@ -140,8 +141,19 @@ fn processes_do_not_depend_on_each_other() {
 }
 
 #[test]
+fn only_tests_and_test_tools_use_the_test_kit() {
+    for manifest in files("toml").iter().filter(|f| f.file_name() == "Cargo.toml" && f.path != "Cargo.toml") {
+        let is_tool = ["sim/Cargo.toml", "e2e/Cargo.toml"].contains(&manifest.path.as_str());
+        let product = manifest.text.split("[dev-dependencies]").next().unwrap_or_default();
+        assert!(is_tool || !product.contains("\ntestkit "), "{}: testkit belongs in [dev-dependencies]", manifest.path);
+    }
+}
+
+#[test]
 fn decisions_are_synchronous_and_ordered() {
-    let decides = |s: &Source| s.path.starts_with("crates/planner/src") || s.path.contains("/src/core/");
+    // Fakes too: a test with the same inputs must always run the same way.
+    let folders = ["crates/planner/src", "crates/testkit/src"];
+    let decides = |s: &Source| folders.iter().any(|f| s.path.starts_with(f)) || s.path.contains("/src/core/");
     let banned = ["HashMap", "HashSet", ".await", "async fn", "SystemTime", "Instant::now", "rand::"];
     let found = |line: &str| banned.iter().any(|word| line.contains(word));
     assert_none("decisions take facts and time and return a plan", &places(|s| !decides(s), found));

@@ -57,8 +57,7 @@ impl Core {
     }
 
     fn reconcile_instance(&mut self, key: &InstanceKey, now: Timestamp, out: &mut Vec<Effect>) {
-        let fault = self.settings.mutant == Some(Mutant::PanicsOnPurpose);
-        assert!(!(fault && key.group.as_str().starts_with("panic")), "on purpose");
+        self.settings.faults.panic_on(key);
         let (busy, retry_at) = match self.cache.state(key) {
             None => (false, Timestamp::NEVER),
             Some(state) => (state.busy.is_some(), state.retry_at),
@@ -68,7 +67,7 @@ impl Core {
             return self.cache.wait(key, Some(retry_at));
         }
         self.observe_instance(key, now);
-        if busy && self.settings.mutant != Some(Mutant::WorksTwice) {
+        if busy && !self.settings.faults.has(Mutant::WorksTwice) {
             return;
         }
         // Each round that continues settles one fact about one pod, so the loop ends.

@@ -18,6 +18,8 @@ use contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+pub use super::faults::{Faults, Mutant};
+
 /// The reply subject of a request, opaque to the core.
 pub type Inbox = String;
 
@@ -295,27 +297,6 @@ pub struct Settings {
     pub restart_window: Duration,
     /// After this time without a message of a scheduler the agent recreates missing containers itself.
     pub alone_after: Duration,
-    /// Disables one safety rule, to prove that the simulator notices. Never set in production.
-    pub mutant: Option<Mutant>,
-}
-
-/// A safety rule that the simulator can disable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mutant {
-    /// Accepts orders of deposed leaders.
-    NoFence,
-    /// Acknowledges orders without writing them to disk.
-    NoLedger,
-    /// Does not store that a restart was done.
-    ForgetsRestarts,
-    /// Acknowledges orders before they are on disk.
-    AcknowledgesFirst,
-    /// Applies a delta to any base.
-    AnyBase,
-    /// Takes one inventory and trusts the cache from then on.
-    ListsOnce,
-    /// Starts a second action while one is in progress.
-    WorksTwice,
-    /// Panics on instances of groups named `panic…`, to test that the others are still reconciled.
-    PanicsOnPurpose,
+    /// Safety rules that the simulator or a test disables; empty in the programs.
+    pub faults: Faults,
 }

@@ -3,6 +3,7 @@
 //! The core reconciles one instance at a time, and only instances with news. It does nothing before the first inventory and
 //! removes nothing before it accepted an order: a new agent adopts the containers it finds and waits.
 
+pub mod faults;
 pub mod io;
 
 mod actions;
@@ -15,9 +16,6 @@ mod observe;
 mod order_diff;
 mod orders;
 mod reports;
-
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -200,7 +198,7 @@ impl Core {
         }
         let was = std::mem::replace(&mut self.engine, state);
         self.reporter.head_changed();
-        if was == EngineState::Up && self.settings.mutant != Some(Mutant::ListsOnce) {
+        if was == EngineState::Up && !self.settings.faults.has(Mutant::ListsOnce) {
             let since = now - ENGINE_SHUTDOWN;
             self.inventory = match self.inventory {
                 Inventory::Outdated { excused_since, ever_taken, .. } => {
@@ -262,7 +260,7 @@ impl Core {
     /// When to request an inventory; none while the engine is away.
     fn inventory_due(&self) -> Option<Timestamp> {
         let is_trusted =
-            self.settings.mutant == Some(Mutant::ListsOnce) && matches!(self.inventory, Inventory::Current { .. });
+            self.settings.faults.has(Mutant::ListsOnce) && matches!(self.inventory, Inventory::Current { .. });
         if self.engine != EngineState::Up || is_trusted {
             return None;
         }

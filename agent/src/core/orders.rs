@@ -133,7 +133,7 @@ impl Core {
 
     /// Writes a changed ledger, unless a write is in progress.
     pub(super) fn flush_memory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        if self.settings.mutant == Some(Mutant::NoLedger) {
+        if self.settings.faults.has(Mutant::NoLedger) {
             self.intake.ledger_is_dirty = false;
         }
         if self.intake.ledger_is_dirty && self.intake.writing.is_none() && now >= self.intake.write_after {
@@ -172,18 +172,10 @@ impl Core {
         // A node without pods may change to another store; the terms of the old store do not count there.
         let have = if is_foreign { Fence::default() } else { obeyed.fence };
         let same = fence == have && self.order_digest == promised_digest(&message);
-        let judgement = match self.settings.mutant {
-            Some(Mutant::NoFence) => FenceCheck::Accept,
-            Some(
-                Mutant::NoLedger
-                | Mutant::ForgetsRestarts
-                | Mutant::AcknowledgesFirst
-                | Mutant::AnyBase
-                | Mutant::ListsOnce
-                | Mutant::WorksTwice
-                | Mutant::PanicsOnPurpose,
-            )
-            | None => fence::check(have, fence, same),
+        let judgement = if self.settings.faults.has(Mutant::NoFence) {
+            FenceCheck::Accept
+        } else {
+            fence::check(have, fence, same)
         };
         let reply = match judgement {
             FenceCheck::Accept => match self.resulting_order(message) {
@@ -221,20 +213,18 @@ impl Core {
                 // The addressee is not part of the desired state.
                 (Order { agent: String::new(), ..order }, digest, None)
             }
-            OrderMessage::Delta(delta) if self.settings.mutant == Some(Mutant::AnyBase) => {
-                let mut order = Order { fence: delta.fence, ..(*self.ledger.order).clone() };
-                delta.pods.apply(&mut order.pods);
-                delta.specs.apply(&mut order.specs);
-                let order = Order { spared: delta.spared, switches: delta.switches, ..order };
-                let digest = order.digest();
-                (order, digest, None)
-            }
-            OrderMessage::Delta(delta) => {
-                let order = self.ledger.order.changed_by(self.order_digest, &delta);
-                let order = order.ok_or(OrderReply::NeedWhole { have })?;
-                let touched = touched_by(&delta, &order);
-                (order, delta.digest, Some(touched))
-            }
+            OrderMessage::Delta(delta) => match self.settings.faults.misapplied(&self.ledger.order, &delta) {
+                Some(order) => {
+                    let digest = order.digest();
+                    (order, digest, None)
+                }
+                None => {
+                    let order = self.ledger.order.changed_by(self.order_digest, &delta);
+                    let order = order.ok_or(OrderReply::NeedWhole { have })?;
+                    let touched = touched_by(&delta, &order);
+                    (order, delta.digest, Some(touched))
+                }
+            },
         };
         let lacks = |pod: &&PodId| order.pods.contains_key(*pod) && order.spec_of(pod).is_none();
         let lacking = match &touched {
@@ -253,13 +243,13 @@ impl Core {
     }
 
     fn store_order(&mut self, new: NewOrder, now: Timestamp, out: &mut Vec<Effect>) {
-        if self.settings.mutant == Some(Mutant::NoLedger) {
+        if self.settings.faults.has(Mutant::NoLedger) {
             return self.obey(new, now, out);
         }
         let mut ledger = self.ledger.clone();
         adopt(&mut ledger, &new.order, &new.requests, new.touched.as_ref());
         ledger.coming.clone_from(&new.coming);
-        if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
+        if self.settings.faults.has(Mutant::AcknowledgesFirst) {
             self.obey(new, now, out);
             return self.write(ledger, None, out);
         }
@@ -304,12 +294,7 @@ impl Core {
     }
 
     fn write(&mut self, mut ledger: Ledger, order: Option<NewOrder>, out: &mut Vec<Effect>) {
-        if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
-            for memory in Arc::make_mut(&mut ledger.memory).values_mut().filter(|memory| memory.asked_at.happened()) {
-                (memory.restarts_done, memory.renewed) = Default::default();
-                memory.asked_at = Timestamp::from_millis(i64::MAX);
-            }
-        }
+        self.settings.faults.forget_restarts(&mut ledger);
         self.intake.last_id += 1;
         let id = self.intake.last_id;
         self.intake.ledger_is_dirty = false;

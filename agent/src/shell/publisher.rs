@@ -69,7 +69,7 @@ impl Publisher {
 async fn publish(bus: Bus, report: String, mut queue: mpsc::Receiver<Message>) {
     while let Some(message) = queue.recv().await {
         let sent = match &message {
-            Message::Reply(inbox, reply) => bus.publish(inbox, reply).await,
+            Message::Reply(inbox, reply) => bus.answer(inbox, reply).await,
             Message::Report(body) => bus.publish(&report, body).await,
         };
         if let Err(reason) = sent {

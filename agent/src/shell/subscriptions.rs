@@ -14,6 +14,7 @@ use contract::report::{EngineState, NodeFacts};
 use contract::subjects::{self, DeadLetterKind};
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Message, Subscription};
+use fabric::signing::{OrderKeys, Rejected};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{error, warn};
 
@@ -21,6 +22,7 @@ use super::publisher::Publisher;
 use crate::core::io::Input;
 use crate::docker::Engine;
 use crate::engine_health::EngineHealth;
+use crate::metrics::Metrics;
 
 /// Concurrent inspect requests; more wait until their senders time out.
 const INSPECTIONS: usize = 16;
@@ -34,6 +36,9 @@ pub struct Subscriptions {
     pub publisher: Publisher,
     /// Stamps dead letters.
     pub clock: Clock,
+    /// Keys of the schedulers; none obeys every order.
+    pub order_keys: Option<OrderKeys>,
+    pub metrics: Metrics,
 }
 
 /// Subscribes to all subjects of this node.
@@ -54,6 +59,13 @@ pub async fn start(subscriptions: Subscriptions, inputs: &mpsc::Sender<Input>) -
 async fn receive_orders(subscriptions: Arc<Subscriptions>, mut orders: Subscription, inputs: mpsc::Sender<Input>) {
     while let Some(message) = orders.next().await {
         let reply = message.reply.clone().unwrap_or_default();
+        // First of all: nothing in an order counts before its signature does.
+        if let Err(reason) = subscriptions.check_signature(&message) {
+            warn!(%reason, "rejected an order");
+            subscriptions.metrics.order_rejected();
+            subscriptions.publisher.reply(reply, OrderReply::Failed { reason: reason.to_string() });
+            continue;
+        }
         match message.decode::<OrderMessage>() {
             Ok(order) => {
                 if inputs.send(Input::Order { message: order, reply }).await.is_err() {
@@ -105,6 +117,12 @@ async fn answer_inspections(subscriptions: Arc<Subscriptions>, mut inspections: 
 }
 
 impl Subscriptions {
+    fn check_signature(&self, message: &Message) -> Result<(), Rejected> {
+        let header = message.header(subjects::SIGNATURE_HEADER);
+        let check = |keys: &OrderKeys| keys.check(&self.owner.node, header, &message.payload);
+        self.order_keys.as_ref().map_or(Ok(()), check)
+    }
+
     fn refuse(&self, message: &Message, reply: String, reason: String) {
         self.dead_letter(DeadLetterKind::Order, message, reason.clone());
         self.publisher.reply(reply, OrderReply::Failed { reason });

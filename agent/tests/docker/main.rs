@@ -5,6 +5,7 @@
 
 mod adapter;
 mod away;
+mod conformance;
 mod crashes;
 mod docker;
 mod ends;

@@ -6,22 +6,22 @@
 use axum::http::StatusCode;
 use contract::backup::Step;
 use contract::command::Verb as Change;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::{Resource, Verb};
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
-pub async fn backup(api: &Api, call: &Call) -> Answer {
+pub async fn backup(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Get => page(api, call).await,
         Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
     }
 }
 
-pub async fn restore(api: &Api, call: &Call) -> Answer {
+pub async fn restore(api: &Api, call: &Call) -> HttpResult {
     let step = match call.verb {
         Verb::Post => serde_json::from_slice(&call.body)
             .map_err(|error| Refused::bad_request(format!("the body is no step of a restore: {error}")))?,
@@ -37,7 +37,7 @@ pub async fn restore(api: &Api, call: &Call) -> Answer {
     writes::change(api, call, Change::Restore { step }, promise).await
 }
 
-async fn page(api: &Api, call: &Call) -> Answer {
+async fn page(api: &Api, call: &Call) -> HttpResult {
     let revision = match call.params.text("revision") {
         None => None,
         Some(text) => match text.parse::<i64>() {
@@ -48,10 +48,10 @@ async fn page(api: &Api, call: &Call) -> Answer {
     let after = call.params.text("after").map(str::to_owned);
     let reply = api.queries.ask(&Query::Backup { revision, after }).await?;
     match reply.answer {
-        QueryAnswer::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
+        Answer::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
         // etcd may have compacted the revision: a retry cannot succeed.
-        QueryAnswer::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
-        QueryAnswer::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
+        Answer::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
+        Answer::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
         _ => Err(queries::Error::Mismatch.into()),
     }
 }

@@ -67,8 +67,8 @@ impl Hosts {
 
 /// In lower case, without the final dot that makes a name absolute.
 fn canonical(name: &str) -> String {
-    let name = name.trim().to_ascii_lowercase();
-    name.strip_suffix('.').map_or(name.clone(), ToOwned::to_owned)
+    let name = name.trim();
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
 fn is_address(host: &str) -> bool {

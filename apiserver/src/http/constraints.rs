@@ -2,10 +2,10 @@
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use contract::switches::Constraint;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -14,7 +14,7 @@ use crate::queries;
 /// The default type.
 const USUAL_TYPE: &str = "node";
 
-pub async fn call(api: &Api, call: Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api, &call).await,
         Verb::Patch => patch(api, &call).await,
@@ -27,16 +27,16 @@ pub async fn call(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let kind = call.params.text("type").unwrap_or(USUAL_TYPE);
     let reply = api.queries.ask(&Query::Constraints).await?;
-    let QueryAnswer::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let found = all.into_iter().find(|constraint| constraint.kind == kind);
     let found = found.ok_or_else(|| Refused::not_found("No constraint found").stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &found), reply.stale))
 }
 
-async fn patch(api: &Api, call: &Call) -> Answer {
+async fn patch(api: &Api, call: &Call) -> HttpResult {
     let text = |name: &str| call.params.text(name).map(str::to_owned);
     let kind = text("type").ok_or_else(|| Refused::bad_request("constraint type required"))?;
     let value = text("value").ok_or_else(|| Refused::bad_request("constraint value required"))?;

@@ -6,19 +6,19 @@ use contract::notice::DeadLetter;
 use contract::streams::DEAD_LETTERS;
 use fabric::nats::Stored;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::{Api, Call, events};
 use crate::streams::Filtered;
 
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api, call).await,
         Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
     }
 }
 
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let newest = api.streams.newest(&DEAD_LETTERS, events::limit(&call.params), filter).await?;
     Ok(respond::json(StatusCode::OK, &DeadLetters { dead_letters: newest.found }))
 }

@@ -6,10 +6,10 @@
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::name::GroupName;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use contract::spec::PodSpec;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call, podgroups};
@@ -18,7 +18,7 @@ use crate::{queries, view};
 const NO_NAME: &str = "Missing dependency pod name for the request";
 const UNKNOWN: &str = "DependencyPod not existed";
 
-pub async fn call(api: &Api, call: Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api, &call).await,
         Verb::Post => post(api, call).await,
@@ -28,29 +28,29 @@ pub async fn call(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let name = dependency_name(call)?;
     let reply = api.queries.ask(&Query::Dependency { name }).await?;
-    let QueryAnswer::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let dependency = found.ok_or_else(|| Refused::not_found(UNKNOWN).stale(reply.stale))?;
     let inspected = api.queries.inspect(view::inspect_requests(dependency.pods.values().flatten())).await;
     let body = view::dependency(*dependency, inspected);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
 
-async fn post(api: &Api, call: Call) -> Answer {
+async fn post(api: &Api, call: Call) -> HttpResult {
     let pod = pod_spec(&call, "Missing paremeters for PodSpec")?;
     let promise = promise(&pod.name, "Dependency pod will be added into orc engine.");
     writes::change(api, &call, Change::CreateDependency { pod }, promise).await
 }
 
-async fn put(api: &Api, call: Call) -> Answer {
+async fn put(api: &Api, call: Call) -> HttpResult {
     let pod = pod_spec(&call, "Missing parameters for PodSpec")?;
     let promise = promise(&pod.name, "Dependency PodSpec would be updated in orc engine.");
     writes::change(api, &call, Change::UpdateDependency { pod }, promise).await
 }
 
-async fn delete(api: &Api, call: Call) -> Answer {
+async fn delete(api: &Api, call: Call) -> HttpResult {
     let name = dependency_name(&call)?;
     let force = call.params.boolean("force", false);
     let promise = promise(name.as_str(), "Dependency pod will be removed from the orc engine.");

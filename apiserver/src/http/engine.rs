@@ -7,10 +7,10 @@
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::lenient_json;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use serde::{Deserialize, Serialize};
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::{Resource, Verb};
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -32,7 +32,7 @@ struct Partial {
 }
 
 #[derive(Debug, Serialize)]
-struct Guard {
+struct GuardBody {
     guard: &'static str,
 }
 
@@ -41,7 +41,7 @@ struct Switched {
     successed: &'static str,
 }
 
-pub async fn config(api: &Api, call: Call) -> Answer {
+pub async fn config(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => show(api).await,
         Verb::Patch => {
@@ -53,7 +53,7 @@ pub async fn config(api: &Api, call: Call) -> Answer {
     }
 }
 
-pub async fn maintenance(api: &Api, call: Call) -> Answer {
+pub async fn maintenance(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Patch => {
             let on = call.params.boolean("on", false);
@@ -63,13 +63,13 @@ pub async fn maintenance(api: &Api, call: Call) -> Answer {
     }
 }
 
-pub async fn guard(api: &Api, call: Call) -> Answer {
+pub async fn guard(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => {
             let reply = api.queries.ask(&Query::Engine).await?;
-            let QueryAnswer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            let Answer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
             let guard = if engine.guarding { "working" } else { "sleeping" };
-            Ok(respond::stale(respond::json(StatusCode::OK, &Guard { guard }), reply.stale))
+            Ok(respond::stale(respond::json(StatusCode::OK, &GuardBody { guard }), reply.stale))
         }
         Verb::Post => {
             let working = call.params.boolean("work", false);
@@ -79,7 +79,7 @@ pub async fn guard(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> Answer {
+async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> HttpResult {
     let settled = writes::settle(api, call, Change::Configure { readonly, maintenance }).await;
     api.read_only.invalidate();
     let settled = settled?;
@@ -92,15 +92,15 @@ async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Pa
     show(api).await
 }
 
-async fn show(api: &Api) -> Answer {
+async fn show(api: &Api) -> HttpResult {
     let reply = api.queries.ask(&Query::Engine).await?;
-    let QueryAnswer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let config = Config { readonly: engine.readonly, maintenance: engine.maintenance };
     Ok(respond::stale(respond::json(StatusCode::OK, &config), reply.stale))
 }
 
 /// Always 200, as in the original; a change that was not stored is answered `Failed`.
-async fn switch_guard(api: &Api, call: &Call, working: bool) -> Answer {
+async fn switch_guard(api: &Api, call: &Call, working: bool) -> HttpResult {
     let successed = match writes::settle(api, call, Change::Guard { working }).await {
         Ok(_) => "OK",
         Err(refused) if refused.status == StatusCode::SERVICE_UNAVAILABLE => "Failed",

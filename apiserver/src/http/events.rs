@@ -20,7 +20,7 @@ use fabric::shutdown::Shutdown;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::params::Params;
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::streams::{Filtered, Follower};
@@ -35,7 +35,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Proxies that gather answers would gather this one for ever.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Get if call.params.boolean("follow", false) => follow(api, call).await,
         Verb::Get => get(api, call).await,
@@ -43,14 +43,14 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
     }
 }
 
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let filter = EventFilter::read(&call.params, api.streams.now())?;
     let newest = api.streams.newest(&EVENTS, limit(&call.params), |stored| filter.apply(stored)).await?;
     let events = newest.found.into_iter().map(|(_, event)| event).collect();
     Ok(respond::json(StatusCode::OK, &Events { events }))
 }
 
-async fn follow(api: &Api, call: &Call) -> Answer {
+async fn follow(api: &Api, call: &Call) -> HttpResult {
     let filter = EventFilter::read(&call.params, api.streams.now())?;
     let permit =
         api.streams.follower_permit(call.peer).map_err(|full| Refused::too_many("followers of events", full))?;

@@ -2,21 +2,21 @@
 
 use axum::http::StatusCode;
 use contract::name::GroupName;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api, call).await,
         Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
     }
 }
 
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let name = call.params.text("name").ok_or_else(|| Refused::bad_request("No pod group name provided."))?;
     let instance = call.params.integer("instance", -1);
     if instance == -1 {
@@ -27,6 +27,6 @@ async fn get(api: &Api, call: &Call) -> Answer {
         return Ok(respond::json(StatusCode::OK, &view::history(Vec::new())));
     };
     let reply = api.queries.ask(&Query::History { name, instance }).await?;
-    let QueryAnswer::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::OK, &view::history(events)), reply.stale))
 }

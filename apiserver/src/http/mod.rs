@@ -49,7 +49,7 @@ use crate::queries::{self, Queries};
 use crate::read_only::ReadOnlySwitch;
 use crate::streams::Streams;
 use params::Params;
-use respond::{Answer, Refused};
+use respond::{HttpResult, Refused};
 use router::{Resource, Route, Verb};
 
 /// Longer than all our deadlines together, so only a defect reaches it.
@@ -65,6 +65,7 @@ pub struct Api {
     pub debug_vars: DebugVars,
     pub metrics: Metrics,
     pub streams: Streams,
+    pub callback_policy: fabric::callback::Policy,
 }
 
 /// One request.
@@ -148,7 +149,7 @@ fn is_change(route: &Route, request: &Request) -> bool {
     }
 }
 
-async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> Answer {
+async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> HttpResult {
     let (parts, body) = request.into_parts();
     let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -9,10 +9,10 @@ use axum::http::StatusCode;
 use contract::command::{Refusal, Verb as Change};
 use contract::name::NodeName;
 use contract::node::NodeChange;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use contract::validate::Flaw;
 
-use super::respond::{self, Answer, Refused, shown};
+use super::respond::{self, HttpResult, Refused, shown};
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -22,7 +22,7 @@ const COMMANDS: &str = "cordon, uncordon, drain or label";
 /// Parameters of any command.
 const TAKEN: [&str; 2] = ["why", "force"];
 
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: &Call) -> HttpResult {
     let name = named(call)?;
     let (change, message) = match call.verb {
         Verb::Get => return get(api, name).await,
@@ -35,9 +35,9 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
     writes::change(api, call, Change::Node { node: name, change }, promise).await
 }
 
-async fn get(api: &Api, name: NodeName) -> Answer {
+async fn get(api: &Api, name: NodeName) -> HttpResult {
     let reply = api.queries.ask(&Query::Node { name: name.clone() }).await?;
-    let QueryAnswer::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let page = found.ok_or_else(|| writes::refused(&Refusal::NodeUnknown { node: name }).stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &view::node_status(*page)), reply.stale))
 }

@@ -6,10 +6,10 @@
 use axum::http::StatusCode;
 use contract::command::{Drift, Verb as Change};
 use contract::name;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use serde::Serialize;
 
-use super::respond::{self, Answer, Refused, shown};
+use super::respond::{self, HttpResult, Refused, shown};
 use super::router::Verb;
 use super::{Api, Call, writes};
 use crate::{queries, view};
@@ -43,7 +43,7 @@ struct Evacuating<'a> {
     queued: bool,
 }
 
-pub async fn call(api: &Api, call: Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api).await,
         Verb::Patch => drift(api, &call).await,
@@ -52,13 +52,13 @@ pub async fn call(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn get(api: &Api) -> Answer {
+async fn get(api: &Api) -> HttpResult {
     let reply = api.queries.ask(&Query::Nodes).await?;
-    let QueryAnswer::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::ACCEPTED, &view::nodes(nodes)), reply.stale))
 }
 
-async fn drift(api: &Api, call: &Call) -> Answer {
+async fn drift(api: &Api, call: &Call) -> HttpResult {
     let text = |name: &str| call.params.text(name).unwrap_or_default();
     let (from, to, group) = (text("from"), text("to"), text("pg"));
     if from.is_empty() {
@@ -94,7 +94,7 @@ async fn drift(api: &Api, call: &Call) -> Answer {
     Ok(respond::json(StatusCode::ACCEPTED, &body))
 }
 
-async fn evacuate(api: &Api, call: &Call) -> Answer {
+async fn evacuate(api: &Api, call: &Call) -> HttpResult {
     let node = call.params.text("node").ok_or_else(|| Refused::bad_request(NO_NODE))?;
     let change = Change::Evacuate { node: named("node", node)? };
     let settled = writes::settle(api, call, change).await?;

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use contract::command::{Act, Removal, Verb as Change};
 use contract::lenient_json;
 use contract::name::GroupName;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use contract::rollout_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
@@ -15,7 +15,7 @@ use contract::validate::MOST_INSTANCES;
 use contract::{duplicate_fields, strict};
 use serde_json::Value;
 
-use super::respond::{self, Answer, Refused, shown};
+use super::respond::{self, HttpResult, Refused, shown};
 use super::rollout_commands;
 use super::router::Verb;
 use super::writes::{self, Promise};
@@ -28,7 +28,7 @@ const UNKNOWN: &str = "PodGroup not existed";
 /// Default and largest page size.
 const PAGE: (i64, i64) = (100, 1000);
 
-pub async fn call(api: &Api, call: Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api, &call).await,
         Verb::Post => post(api, call).await,
@@ -38,7 +38,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let Some(name) = call.params.text("name") else { return list(api, call).await };
     let refresh = call.params.boolean("force_update", false);
     let unknown = || match refresh {
@@ -48,14 +48,14 @@ async fn get(api: &Api, call: &Call) -> Answer {
     // An invalid name is an unknown name.
     let group: GroupName = name.parse().map_err(|_| unknown())?;
     let reply = api.queries.ask(&Query::Group { name: group, refresh }).await?;
-    let QueryAnswer::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let group = found.ok_or_else(|| unknown().stale(reply.stale))?;
     let inspected = api.queries.inspect(view::inspect_requests(&group.pods)).await;
     let body = view::pod_group(*group, inspected);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
 
-async fn list(api: &Api, call: &Call) -> Answer {
+async fn list(api: &Api, call: &Call) -> HttpResult {
     let params = &call.params;
     let namespace = params.text("namespace").map(str::to_owned);
     if namespace.is_none() && !params.boolean("all", false) {
@@ -67,12 +67,12 @@ async fn list(api: &Api, call: &Call) -> Answer {
     let limit = params.integer("limit", usual).clamp(1, most);
     let limit = u32::try_from(limit).unwrap_or(1);
     let reply = api.queries.ask(&Query::Groups { namespace, after, limit }).await?;
-    let QueryAnswer::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let body = view::group_list(lines, usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
 
-async fn post(api: &Api, call: Call) -> Answer {
+async fn post(api: &Api, call: Call) -> HttpResult {
     let spec = parse_group(&call.body, is_strict(&call))?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
@@ -103,7 +103,7 @@ pub(super) fn parse_group(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, 
     if flaws.is_empty() { Ok(spec) } else { Err(Refused::flawed("Missing paremeters for PodGroupSpec", &flaws)) }
 }
 
-async fn delete(api: &Api, call: Call) -> Answer {
+async fn delete(api: &Api, call: Call) -> HttpResult {
     if call.params.text("name").is_none() {
         return Err(Refused::bad_request(NO_NAME));
     }
@@ -123,7 +123,7 @@ async fn delete(api: &Api, call: Call) -> Answer {
     writes::change(api, &call, Change::RemoveGroup { name, removal }, promise).await
 }
 
-async fn patch(api: &Api, call: Call) -> Answer {
+async fn patch(api: &Api, call: Call) -> HttpResult {
     let Some(name) = call.params.text("name") else { return Err(Refused::bad_request(NO_NAME)) };
     let patched = Promise { check_url: check_url(name), message: "PodGroupSpec will be patched and rescheduled." };
     let (change, promise) = match call.params.text("cmd").unwrap_or_default() {

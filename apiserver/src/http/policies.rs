@@ -3,16 +3,16 @@
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::policy::{EVERY_NAMESPACE, NamespacePolicy, Policy, check_namespace};
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use contract::validate::Flaw;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api, call).await,
         Verb::Put => {
@@ -30,10 +30,10 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 }
 
 /// All stored policies, or the one that applies to a namespace: its own, or the default under `*`.
-async fn get(api: &Api, call: &Call) -> Answer {
+async fn get(api: &Api, call: &Call) -> HttpResult {
     let asked = call.params.text("namespace").map(|_| namespace(call)).transpose()?;
     let reply = api.queries.ask(&Query::Policies).await?;
-    let QueryAnswer::Policies(rows) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Policies(rows) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let body = match asked {
         None => respond::json(StatusCode::OK, &rows),
         Some(namespace) => respond::json(StatusCode::OK, &applying(&rows, &namespace)),

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use axum::http::StatusCode;
 use contract::api::PortsToValidate;
 use contract::lenient_json;
-use contract::query::{Answer as QueryAnswer, PortClaim, Query};
+use contract::query::{Answer, PortClaim, Query};
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api).await,
         Verb::Post => validate(api, call).await,
@@ -20,12 +20,12 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
     }
 }
 
-async fn get(api: &Api) -> Answer {
+async fn get(api: &Api) -> HttpResult {
     let (claims, stale) = claims(api).await?;
     Ok(respond::stale(respond::json(StatusCode::OK, &view::stream_procs(claims)), stale))
 }
 
-async fn validate(api: &Api, call: &Call) -> Answer {
+async fn validate(api: &Api, call: &Call) -> HttpResult {
     if call.params.text("cmd") != Some("validate") {
         return Err(Refused::bad_request("Unknown request!"));
     }
@@ -47,6 +47,6 @@ async fn validate(api: &Api, call: &Call) -> Answer {
 
 async fn claims(api: &Api) -> Result<(Vec<PortClaim>, bool), Refused> {
     let reply = api.queries.ask(&Query::Ports).await?;
-    let QueryAnswer::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok((claims, reply.stale))
 }

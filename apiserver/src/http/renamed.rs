@@ -19,7 +19,7 @@ pub struct Rollout<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Plan<'a> {
+pub struct PlanBody<'a> {
     name: &'a str,
     release: u32,
     strategy: StrategyType,
@@ -41,12 +41,12 @@ pub struct Plan<'a> {
 struct Step<'a> {
     #[serde(flatten)]
     step: &'a PlanStep,
-    actions: Vec<Action<'a>>,
+    actions: Vec<PlanActionBody<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Action<'a> {
+struct PlanActionBody<'a> {
     instance: u32,
     action: &'a str,
     unit: &'a str,
@@ -56,7 +56,7 @@ pub fn rollout(view: &RolloutView) -> Rollout<'_> {
     Rollout { view, status: view.status }
 }
 
-pub fn plan(view: &PlanView) -> Plan<'_> {
+pub fn plan(view: &PlanView) -> PlanBody<'_> {
     // Without `..`, so that a field added to the view is not forgotten here.
     let PlanView {
         name,
@@ -73,7 +73,7 @@ pub fn plan(view: &PlanView) -> Plan<'_> {
         completes,
         warnings,
     } = view;
-    Plan {
+    PlanBody {
         name,
         release: *release,
         strategy: *strategy,
@@ -92,8 +92,11 @@ pub fn plan(view: &PlanView) -> Plan<'_> {
 }
 
 fn step(step: &PlanStep) -> Step<'_> {
-    let actions =
-        step.actions.iter().map(|PlanAction { instance, action, unit }| Action { instance: *instance, action, unit });
+    let actions = step.actions.iter().map(|PlanAction { instance, action, unit }| PlanActionBody {
+        instance: *instance,
+        action,
+        unit,
+    });
     Step { step, actions: actions.collect() }
 }
 

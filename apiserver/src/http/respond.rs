@@ -26,7 +26,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// Most flaws listed in one message; a body may have ten thousand.
 const MOST_FLAWS: usize = 50;
 
-pub type Answer = Result<Response, Refused>;
+pub type HttpResult = Result<Response, Refused>;
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,32 +4,32 @@
 use axum::http::StatusCode;
 use contract::command::Refusal;
 use contract::name::GroupName;
-use contract::query::{Answer as QueryAnswer, Query};
+use contract::query::{Answer, Query};
 use serde::Serialize;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::{Api, Call, podgroups, renamed, writes};
 use crate::queries;
 
 /// Answers the state of a group's rollout.
-pub async fn rollouts(api: &Api, call: &Call) -> Answer {
+pub async fn rollouts(api: &Api, call: &Call) -> HttpResult {
     let name = group_of(call)?;
     let reply = api.queries.ask(&Query::Rollout { name }).await?;
-    let QueryAnswer::Rollout(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Rollout(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     answer(found.as_deref().map(renamed::rollout), reply.stale)
 }
 
 /// Answers which revisions of a group are kept.
-pub async fn revisions(api: &Api, call: &Call) -> Answer {
+pub async fn revisions(api: &Api, call: &Call) -> HttpResult {
     let name = group_of(call)?;
     let reply = api.queries.ask(&Query::Revisions { name }).await?;
-    let QueryAnswer::Revisions(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Revisions(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     answer(found, reply.stale)
 }
 
 /// Answers what a spec would change; the leader refuses it as it would refuse the change itself.
-pub async fn plan(api: &Api, call: &Call) -> Answer {
+pub async fn plan(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
         Verb::Post => {}
         Verb::Get | Verb::Put | Verb::Patch | Verb::Delete => return Err(Refused::unsupported(call.verb.word())),
@@ -37,7 +37,7 @@ pub async fn plan(api: &Api, call: &Call) -> Answer {
     let spec = Box::new(podgroups::parse_group(&call.body, podgroups::is_strict(call))?);
     writes::check_size(&spec)?;
     let reply = api.queries.plan(spec).await?;
-    let QueryAnswer::Plan(planned) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Plan(planned) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     if let (Some(seconds), Err(refusal)) = (reply.retry_after, &planned) {
         return Err(Refused::busy(refusal.to_string(), seconds));
     }
@@ -53,7 +53,7 @@ fn group_of(call: &Call) -> Result<GroupName, Refused> {
     }
 }
 
-fn answer<T: Serialize>(found: Option<T>, stale: bool) -> Answer {
+fn answer<T: Serialize>(found: Option<T>, stale: bool) -> HttpResult {
     let body = found.ok_or_else(|| writes::refused(&Refusal::GroupUnknown).stale(stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &body), stale))
 }

@@ -10,7 +10,7 @@ use contract::command::Verb as Change;
 use contract::lenient_json;
 use serde::Deserialize;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::{Api, Call, writes};
 
@@ -21,7 +21,7 @@ struct StatusBody {
     status: String,
 }
 
-pub async fn call(api: &Api, call: Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> HttpResult {
     match call.verb {
         Verb::Get => get(api).await,
         Verb::Patch => patch(api, &call).await,
@@ -29,7 +29,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
     }
 }
 
-async fn get(api: &Api) -> Answer {
+async fn get(api: &Api) -> HttpResult {
     let switches = api.queries.engine().await;
     let (running, stale) =
         switches.map_or_else(|| (api.queries.last_running(), true), |known| (known.engine.running, known.stale));
@@ -37,7 +37,7 @@ async fn get(api: &Api) -> Answer {
     Ok(respond::stale(respond::json(StatusCode::OK, &BTreeMap::from([("status", word)])), stale))
 }
 
-async fn patch(api: &Api, call: &Call) -> Answer {
+async fn patch(api: &Api, call: &Call) -> HttpResult {
     let wanted: StatusBody = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid Status params format: {error}")))?;
     let running = match wanted.status.as_str() {

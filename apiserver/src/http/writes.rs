@@ -10,7 +10,7 @@ use contract::validate::LARGEST_BODY;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, HttpResult, Refused};
 use super::{Api, Call};
 use crate::commands::{self, Submission, is_same_request};
 
@@ -39,7 +39,7 @@ pub struct Settled {
 }
 
 /// Sends a command and answers with its outcome.
-pub async fn change(api: &Api, call: &Call, verb: Verb, promise: Promise) -> Answer {
+pub async fn change(api: &Api, call: &Call, verb: Verb, promise: Promise) -> HttpResult {
     settle(api, call, verb).await.map(|settled| accepted(&settled, promise))
 }
 

@@ -1,32 +1,12 @@
 //! Pages of a backup and steps of a restore, as `deployctl` sees them (ours).
 
-use contract::backup::{Entry, LARGEST_PART, Page, Step};
-use contract::command::{Refusal, Verb};
+use contract::backup::{LARGEST_PART, Step};
+use contract::command::Verb;
 use contract::keys;
 use serde_json::json;
 
 use crate::leader::{Leader, Manner};
 use crate::world::World;
-
-/// Two pages at revision 7; no other revision can be read.
-pub(crate) fn page(revision: Option<i64>, after: Option<&str>) -> Result<Box<Page>, String> {
-    if revision.is_some_and(|revision| revision != 7) {
-        return Err("compacted; begin the backup again".to_owned());
-    }
-    let (key, next) = match after {
-        None => (keys::CALLBACKS, Some(keys::CALLBACKS.to_owned())),
-        Some(_) => (keys::ENGINE, None),
-    };
-    Ok(Box::new(Page { revision: 7, schema: 1, entries: vec![Entry::new(key.to_owned(), b"{}".to_vec())], next }))
-}
-
-/// A restore is refused as the real leader would when there are groups.
-pub(crate) fn verdict(step: &Step) -> Result<(), Refusal> {
-    match step {
-        Step::Finish { replace: false, .. } => Err(Refusal::Unfit { reason: "say --replace".to_owned() }),
-        Step::Stage { .. } | Step::Finish { replace: true, .. } | Step::Abort => Ok(()),
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_follow_each_other_at_one_revision() {

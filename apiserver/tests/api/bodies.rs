@@ -49,6 +49,8 @@ async fn a_spec_that_is_wrong_is_refused_with_the_field_and_nothing_is_stored() 
         assert!(message.starts_with("Missing paremeters for PodGroupSpec: ") && message.contains(told), "{message}");
         assert_eq!(seen.json()["data"], seen.json()["message"]);
     }
+    let podless = r#"{"Name":"hello.web.web","Namespace":"hello","NumInstances":1,"Pod":null}"#;
+    assert!(world.post("/api/podgroups", podless).await.message().contains("Pod.Name: must not be empty"));
     let all = world.post("/api/podgroups", "{}").await.message();
     for field in ["Name: ", "Namespace: ", "Pod.Name: ", "Pod.Namespace: ", "Pod.Containers: "] {
         assert!(all.contains(field), "every flaw at once: {all}");
@@ -67,6 +69,14 @@ async fn a_body_that_cannot_be_decoded_is_refused_with_the_position() {
         ("not json", "expected"),
         ("{\"Name\":", "EOF"),
         ("[1,2]", "expected"),
+        ("\u{0}\u{1}", "expected"),
+        (
+            &spec_with(
+                "\"Name\":\"hello.web.web\",\"Namespace\":\"hello\",\"Num",
+                "\"Name\":7,\"Namespace\":\"hello\",\"Num",
+            ),
+            "Name: ",
+        ),
         (&spec_with(":2,", ":\"2\","), "NumInstances: "),
         (&spec_with(":2,", ":1.5,"), "NumInstances: "),
         (&spec_with(":2,", ":1e3,"), "NumInstances: "),

@@ -55,42 +55,6 @@ async fn changes_have_the_contracts_answers_and_reach_the_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flawed_request_is_refused_with_the_text_of_the_contract() {
-    let (world, leader) = with_leader().await;
-    for method in ["GET", "DELETE"] {
-        for (path, status, message) in [
-            ("/api/depends", 400, "Missing dependency pod name for the request"),
-            ("/api/depends?name=", 400, "Missing dependency pod name for the request"),
-            ("/api/depends?name=unknown", 404, "DependencyPod not existed"),
-            ("/api/depends?name=a%2Fb", 404, "DependencyPod not existed"),
-        ] {
-            let seen = world.call(method, path, None).await;
-            assert_eq!((seen.status, seen.message().as_str()), (status, message), "{method} {path}");
-            assert_eq!(seen.json()["data"], seen.json()["message"]);
-        }
-    }
-    for (method, flawed) in [("POST", "Missing paremeters for PodSpec: "), ("PUT", "Missing parameters for PodSpec: ")]
-    {
-        let call = async |body: &str| world.call(method, "/api/depends", Some(("application/json", body))).await;
-        for (body, start) in
-            [("", "Bad parameter format for PodSpec, EOF"), ("[]", "Bad parameter format for PodSpec, ")]
-        {
-            let seen = call(body).await;
-            assert!(seen.status == 400 && seen.message().starts_with(start), "{method} {body}: {}", seen.text);
-        }
-        let seen = call(r#"{"Name":"a b","Containers":[{}]}"#).await;
-        assert!(seen.status == 400 && seen.message().starts_with(flawed), "{}", seen.text);
-        for field in ["Pod.Name", "Pod.Namespace", "Pod.Containers[0].Image"] {
-            assert!(seen.message().contains(field), "{field}: {}", seen.text);
-        }
-    }
-    let seen = world.call("PATCH", "/api/depends", Some(("application/json", PORTAL))).await;
-    assert_eq!((seen.status, seen.message().as_str()), (405, "Patch method is not supported"));
-    assert_eq!(world.call("HEAD", "/api/depends", None).await.status, 405);
-    assert_eq!(leader.stop().await.len(), 1, "only the removal of a name reached the leader");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fields_that_console_reads_are_present_whether_the_node_answers_or_not() {
     let (world, _leader) = with_leader().await;
     assert_eq!(world.post("/api/depends", PORTAL).await.status, 202);

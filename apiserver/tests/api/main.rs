@@ -1,5 +1,4 @@
-//! The API as clients see it: a real apiserver on a real nats-server, with a stand-in for the leader that speaks its
-//! side of the contract over the bus.
+//! The API as clients see it: a real apiserver on a real nats-server, with a fake leader.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -12,7 +11,6 @@ mod depends;
 mod events;
 mod examples;
 mod leader;
-mod leader_rollouts;
 mod leaving;
 mod node;
 mod node_changes;

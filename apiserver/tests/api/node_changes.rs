@@ -1,58 +1,13 @@
 //! `/api/nodes/{name}`: one node and its changes.
 
-use contract::command::{Refusal, Verb};
-use contract::name::NodeName;
-use contract::node::{Cordon, DuplicateAgent, NodeChange, NodePage, NodePod};
-use contract::query::NodeView;
-use contract::state::{HealthState, RunState};
-use contract::time::Timestamp;
+use contract::command::Verb;
+use contract::node::NodeChange;
 use serde_json::json;
 
 use crate::leader::{Leader, Manner};
 use crate::world::World;
 
 const JSON: &str = "application/json";
-
-/// Decisions of the fake leader: `heard` cannot be removed, `absent` is unknown.
-pub(crate) fn verdict(node: &NodeName, change: &NodeChange) -> Result<(), Refusal> {
-    match (node.as_str(), change) {
-        ("absent", _) => Err(Refusal::NodeUnknown { node: node.clone() }),
-        ("heard", NodeChange::Remove { .. }) => {
-            Err(Refusal::NodeBusy { reason: "heard was heard 1.0 s ago: stop its agent first".to_owned() })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The fake leader's answer about a node.
-pub(crate) fn page(view: NodeView) -> Option<Box<NodePage>> {
-    if view.name.as_str() == "absent" {
-        return None;
-    }
-    let cordon =
-        Cordon { by: "alice".to_owned(), at: Timestamp::from_millis(1_700_000_000_000), why: "disk".to_owned() };
-    let pod = NodePod {
-        pod: "hello.web.web.v0-i2-d1".parse().unwrap(),
-        state: RunState::Success,
-        health: HealthState::Healthy,
-        bound: true,
-        leaving: false,
-        why: String::new(),
-    };
-    Some(Box::new(NodePage {
-        node: NodeView { cordon: Some(cordon), instances: 1, ..view },
-        said: [("rack".to_owned(), Some("3".to_owned())), ("old".to_owned(), None)].into(),
-        identity: "01JCK0".to_owned(),
-        heard_at: Some(Timestamp::from_millis(1_700_000_001_000)),
-        removing: false,
-        pods: vec![pod],
-        duplicate_agent: Some(DuplicateAgent {
-            identity: "01JCK1".to_owned(),
-            address: "10.0.0.9".to_owned(),
-            at: Timestamp::NEVER,
-        }),
-    }))
-}
 
 async fn started() -> (World, Leader) {
     let world = World::start().await;

@@ -36,49 +36,9 @@ async fn no_ports_are_an_empty_list_and_a_standby_answers_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn validation_has_the_contracts_answers() {
-    let (world, _leader) = with_ports().await;
-    for (path, body, status, message) in [
-        ("/api/ports", r#"{"Ports":[1]}"#, 400, "Unknown request!"),
-        ("/api/ports?cmd=Validate", r#"{"Ports":[1]}"#, 400, "Unknown request!"),
-        ("/api/ports?cmd=validate", "", 400, "Invalid ports params format: EOF"),
-        ("/api/ports?cmd=validate", r#"{"Ports":[9002]}"#, 400, "Conflicted ports: [9002]"),
-        ("/api/ports?cmd=validate", r#"{"ports":[9002,80,9001]}"#, 400, "Conflicted ports: [9002 9001]"),
-    ] {
-        let seen = world.post(path, body).await;
-        assert_eq!((seen.status, seen.message().as_str()), (status, message), "{path} {body}");
-        assert_eq!(seen.json()["data"], seen.json()["message"]);
-    }
-    for body in [r#"{"Ports":["9001"]}"#, r#"{"Ports":[1.5]}"#, "[]", "no json"] {
-        let seen = world.post("/api/ports?cmd=validate", body).await;
-        assert_eq!(seen.status, 400, "{body}");
-        assert!(seen.message().starts_with("Invalid ports params format: "), "{}", seen.text);
-    }
-    for wrong in ["0", "-1", "70000"] {
-        let seen = world.post("/api/ports?cmd=validate", &format!(r#"{{"Ports":[80,{wrong}]}}"#)).await;
-        let message = format!("Invalid ports params format: Ports: {wrong} is not a port 1..65535");
-        assert_eq!((seen.status, seen.message()), (400, message));
-    }
-    for body in [r#"{"Ports":[80,65535]}"#, r#"{"Ports":[]}"#, r#"{"Ports":null}"#, "{}"] {
-        let seen = world.post("/api/ports?cmd=validate", body).await;
-        assert_eq!((seen.status, seen.text.as_str()), (200, "null\n"), "{body}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_are_oldest_first_and_unknown_instances_have_none() {
     let world = World::start().await;
     let _leader = Leader::start(&world.bus, Manner::Leads).await;
-    for (path, message) in [
-        ("/api/cntstatushistory", "No pod group name provided."),
-        ("/api/cntstatushistory?instance=1", "No pod group name provided."),
-        ("/api/cntstatushistory?name=hello.web.web", "No pod instance provided."),
-        ("/api/cntstatushistory?name=hello.web.web&instance=one", "No pod instance provided."),
-        ("/api/cntstatushistory?name=hello.web.web&instance=-1", "No pod instance provided."),
-    ] {
-        let seen = world.get(path).await;
-        assert_eq!((seen.status, seen.message().as_str()), (400, message), "{path}");
-    }
     let row = |word: &str, time: i64| json!({"status": word, "from": "registry/hello:1 node:n1", "time": time, "action": word});
     let seen = world.get("/api/cntstatushistory?name=hello.web.web&instance=1").await;
     let told = json!([row("start", 1_794_794_630), row("stop", 1_794_794_640)]);

@@ -15,30 +15,6 @@ async fn with_group(flags: &[&str], instances: u32) -> (World, Leader) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn questions_about_groups_have_the_contracts_answers() {
-    let (world, _leader) = with_group(&["--inspect-deadline", "100ms"], 2).await;
-    for (path, status, message) in [
-        ("/api/podgroups", 400, "No pod group name provided."),
-        ("/api/podgroups?name=", 400, "No pod group name provided."),
-        ("/api/podgroups?all=false", 400, "No pod group name provided."),
-        ("/api/podgroups?name=unknown", 404, "No such pod group name=unknown"),
-        ("/api/podgroups?name=unknown&force_update=true", 404, "PodGroup not existed"),
-        ("/api/podgroups?name=unknown&force_update=maybe", 404, "No such pod group name=unknown"),
-        ("/api/operations", 400, "No operation id provided."),
-        ("/api/operations?id=unknown", 404, "No such operation, or not decided yet, or decided long ago"),
-        ("/api/notifies", 404, "No notify found"),
-    ] {
-        let seen = world.get(path).await;
-        assert_eq!((seen.status, seen.message().as_str()), (status, message), "{path}");
-    }
-    for path in ["/api/podgroups?name=hello.web.web", "/api/podgroups?name=hello.web.web&force_update=true"] {
-        let seen = world.get(path).await;
-        assert_eq!((seen.status, &seen.json()["Spec"]["Name"]), (200, &json!("hello.web.web")));
-        assert!(!seen.stale);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_of_a_thousand_instances_is_readable() {
     let (world, _leader) = with_group(&["--inspect-deadline", "300ms"], 1000).await;
     let body = world.get("/api/podgroups?name=hello.web.web").await.json();

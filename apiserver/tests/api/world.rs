@@ -10,6 +10,7 @@ use fabric::nats::{Args, Bus};
 use fabric::shutdown::Shutdown;
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 /// Everything of one test; dropping it ends the server.
 pub(crate) struct World {
@@ -18,7 +19,7 @@ pub(crate) struct World {
     pub(crate) base: String,
     pub(crate) client: Client,
     pub(crate) shutdown: Shutdown,
-    pub(crate) server: tokio::task::JoinHandle<()>,
+    pub(crate) server: JoinHandle<()>,
     pub(crate) directory: tempfile::TempDir,
 }
 
@@ -29,8 +30,6 @@ pub(crate) struct Seen {
     pub(crate) content_type: String,
     pub(crate) stale: bool,
     pub(crate) retry_after: bool,
-    pub(crate) allow: String,
-    pub(crate) location: String,
     pub(crate) text: String,
 }
 
@@ -52,15 +51,16 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let nats = NatsServer::start(directory.path(), 0).await.unwrap();
         let url = nats.url();
-        let mut arguments = vec!["deployd-apiserver", "--listen", "127.0.0.1:0", "--name", "api-1", "--nats", &url];
-        arguments.extend(flags);
-        let app = App::build(Config::parse_from(arguments)).await.unwrap();
-        let base = format!("http://{}", app.address());
         let shutdown = Shutdown::new();
-        let server = fabric::tasks::spawn("apiserver", app.run(shutdown.clone()));
+        let (base, server) = apiserver("api-1", &url, flags, &shutdown).await;
         let bus = Bus::connect(&Args::at(url), "test").await.unwrap();
         let client = fabric::http::client(Duration::from_secs(20));
         Self { nats, bus, base, client, shutdown, server, directory }
+    }
+
+    /// Starts a second apiserver on the same nats-server and returns its address.
+    pub(crate) async fn another_apiserver(&self, flags: &[&str]) -> String {
+        apiserver("api-2", &self.nats.url(), flags, &self.shutdown).await.0
     }
 
     pub(crate) async fn call(&self, method: &str, path: &str, body: Option<(&str, &str)>) -> Seen {
@@ -84,6 +84,14 @@ impl World {
     }
 }
 
+async fn apiserver(name: &str, nats: &str, flags: &[&str], shutdown: &Shutdown) -> (String, JoinHandle<()>) {
+    let mut arguments = vec!["deployd-apiserver", "--listen", "127.0.0.1:0", "--name", name, "--nats", nats];
+    arguments.extend(flags);
+    let app = App::build(Config::parse_from(arguments)).await.unwrap();
+    let base = format!("http://{}", app.address());
+    (base, fabric::tasks::spawn("apiserver", app.run(shutdown.clone())))
+}
+
 pub(crate) async fn seen(response: Response) -> Seen {
     let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
     Seen {
@@ -91,8 +99,6 @@ pub(crate) async fn seen(response: Response) -> Seen {
         content_type: header("content-type").unwrap_or_default(),
         stale: header("deployd-stale").is_some(),
         retry_after: header("retry-after").is_some(),
-        allow: header("allow").unwrap_or_default(),
-        location: header("location").unwrap_or_default(),
         text: response.text().await.unwrap(),
     }
 }

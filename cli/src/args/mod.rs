@@ -23,8 +23,10 @@ pub use health::{Clear, Health};
 pub use node::{Drain, Label, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
-pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Undo};
-pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
+pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};
+pub use switches::{
+    Constraints, ConstraintsWhat, EngineArgs, EngineWhat, GuardArgs, GuardWhat, Notifies, NotifiesWhat,
+};
 pub use up::{Down, Up};
 
 use crate::exit;
@@ -80,7 +82,7 @@ pub enum Command {
     /// Create or update PodGroups from a file
     Apply(Apply),
     /// Preview what applying a file would do to each instance
-    Plan(Plan),
+    Plan(PlanArgs),
     /// Watch and control rollouts
     Rollout(Rollout),
     /// Set a readiness gate of an instance
@@ -116,9 +118,9 @@ pub enum Command {
     /// Show messages that could not be delivered
     DeadLetters(DeadLetters),
     /// Show, start, stop or configure scheduling
-    Engine(Engine),
+    Engine(EngineArgs),
     /// Show, enable or disable automatic replacement of missing containers
-    Guard(Guard),
+    Guard(GuardArgs),
     /// Manage placement constraints of the whole cluster
     #[command(alias = "constraint")]
     Constraints(Constraints),

@@ -18,7 +18,7 @@ Examples:
   deployctl plan -f deploy/demo-beta.yaml
   deployctl plan -f deploy/demo-beta.yaml --output json
   deployctl plan --detailed-exitcode -f - < deploy/demo-release.yaml")]
-pub struct Plan {
+pub struct PlanArgs {
     /// File to read, as for `apply`; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
     pub file: PathBuf,

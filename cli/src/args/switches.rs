@@ -14,7 +14,7 @@ Examples:
   deployctl engine start
   deployctl engine config --readonly true
   deployctl engine config --maintenance false")]
-pub struct Engine {
+pub struct EngineArgs {
     #[command(subcommand)]
     pub what: EngineWhat,
 }
@@ -47,7 +47,7 @@ Examples:
   deployctl guard
   deployctl guard sleep
   deployctl guard work")]
-pub struct Guard {
+pub struct GuardArgs {
     /// What to do
     #[arg(value_enum, default_value_t = GuardWhat::Status)]
     pub what: GuardWhat,

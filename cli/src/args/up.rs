@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use contract::name::NodeName;
 use devcluster::plan::{NodeLabel, Settings};
 
 /// `deployctl up`
@@ -52,6 +53,13 @@ pub struct Up {
     /// Scheduler setting: how long a new leader waits for heartbeats before it declares a node lost
     #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
     pub failover_grace: Option<Duration>,
+    /// Name of a node whose agent you start yourself: `up` writes its keys to DIR/keys. May be repeated
+    #[arg(long = "extra-node", value_name = "NAME")]
+    pub extra_nodes: Vec<NodeName>,
+    /// Use only flags that the previous version knows: no keys on the bus, so any process of this machine can command every
+    /// node, and no callbacks to this machine. For tests of two versions side by side
+    #[arg(long, hide = true)]
+    pub previous_flags: bool,
 }
 
 impl Up {
@@ -66,6 +74,8 @@ impl Up {
             suspect_after: self.suspect_after,
             lost_after: self.lost_after,
             failover_grace: self.failover_grace,
+            extra_nodes: self.extra_nodes.clone(),
+            previous_flags: self.previous_flags,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::api::{self, Api, Deadline, Retry};
 use crate::args::{self, Output};
 use crate::commands::rollout;
 use crate::commands::rollout::follow::{self, Watched};
-use crate::commands::rollout::outcome::Outcome;
+use crate::commands::rollout::outcome::RolloutOutcome;
 use crate::commands::wait::{self, finish, retry};
 use crate::document::difference::{self, Difference};
 use crate::document::{self, Document};
@@ -148,7 +148,7 @@ async fn until_rolled_out(api: &Api, document: &Document, deadline: Deadline) ->
     let mut retry = Retry::until(deadline, |_| {});
     let release = wait::read(&mut retry, async || api.rollout(name).await).await?.release;
     let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
-    if followed.outcome != Outcome::Complete {
+    if followed.outcome != RolloutOutcome::Complete {
         return Ok(rollout::ended(followed, Output::Table)?);
     }
     let group = wait::read(&mut retry, async || api.group(name).await).await?;

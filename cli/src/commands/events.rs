@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{self, Api};
 use crate::args::{self, Output};
-use crate::output::{event, show, table};
+use crate::output::{event, show, table, terminal};
 
 /// Reconnect after this time without data: the connection may be dead.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -141,7 +141,9 @@ impl Lines {
 fn print(event: &Event, output: Output) {
     match output {
         Output::Table => println!("{}", event::text(event)),
-        Output::Json => println!("{}", serde_json::to_string(event).expect("an event has string keys only")),
+        Output::Json => {
+            terminal::print_json(&serde_json::to_string(event).expect("an event has string keys only"));
+        }
     }
 }
 

@@ -15,13 +15,13 @@ use crate::output::progress::{Progress, on_terminal};
 use crate::output::table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum InstanceOperation {
     Start,
     Stop,
     Restart,
 }
 
-impl Action {
+impl InstanceOperation {
     /// The word of the API, and the words for progress and result.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -56,7 +56,7 @@ fn starts(pod: &Pod) -> Starts {
 }
 
 /// `deployctl start`, `stop` and `restart`
-pub async fn operate(api: &Api, act: Action, asked: &args::Operate) -> Result<(), api::Error> {
+pub async fn operate(api: &Api, act: InstanceOperation, asked: &args::Operate) -> Result<(), api::Error> {
     let name = asked.name.as_str();
     let (word, doing, done) = act.words();
     let what = match asked.instance {
@@ -136,7 +136,7 @@ mod tests {
         let answers = [(200, GROUP), (202, ok), (200, busy), (200, free), (200, GROUP), (200, RESTARTED)];
         let (url, served) = server(&answers).await;
         let asked = args::Operate { name: "a.web.web".to_owned(), instance: Some(1), waiting: waiting(true) };
-        operate(&Api::new(&[url]).unwrap(), Action::Restart, &asked).await.unwrap();
+        operate(&Api::new(&[url]).unwrap(), InstanceOperation::Restart, &asked).await.unwrap();
         let asked = first_words(served.await.unwrap());
         assert_eq!(asked[1], "PATCH /api/podgroups?name=a.web.web&cmd=operation&optype=restart&instance=1");
         assert_eq!(asked.len(), 6, "{asked:?}");
@@ -147,7 +147,7 @@ mod tests {
         let (url, served) = server(&[(200, GROUP), (202, NODES), (202, NODES)]).await;
         let api = Api::new(&[url]).unwrap();
         let asked = args::Operate { name: "a.web.web".to_owned(), instance: Some(3), waiting: waiting(false) };
-        let error = operate(&api, Action::Stop, &asked).await.unwrap_err();
+        let error = operate(&api, InstanceOperation::Stop, &asked).await.unwrap_err();
         assert!(matches!(&error, api::Error::NotFound(why) if why.contains("no instance 3, only 2")), "{error}");
         let to = |to: &str| args::Drift {
             from: "n1".to_owned(),

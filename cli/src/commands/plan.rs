@@ -14,7 +14,7 @@ use crate::output::{self, show};
 
 /// The effect of a plan; of several plans the worst counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum PlanEffect {
     Unchanged,
     Completes,
     /// No node fits an instance, or the rollout stalls.
@@ -28,9 +28,9 @@ pub(crate) struct Planned {
 }
 
 /// `deployctl plan`; returns the exit code.
-pub async fn plan(api: &Api, asked: &args::Plan) -> Result<Exit, Error> {
+pub async fn plan(api: &Api, asked: &args::PlanArgs) -> Result<Exit, Error> {
     let documents = apply::documents(&asked.file, document::read)?;
-    let mut worst = Effect::Unchanged;
+    let mut worst = PlanEffect::Unchanged;
     for document in &documents {
         let planned = planned(api, document).await?;
         show(asked.output, &planned.view, || output::plan::plan(&planned));
@@ -38,9 +38,9 @@ pub async fn plan(api: &Api, asked: &args::Plan) -> Result<Exit, Error> {
     }
     Ok(match worst {
         _ if !asked.detailed_exitcode => Exit::Done,
-        Effect::Unchanged => Exit::Done,
-        Effect::Completes => Exit::Changes,
-        Effect::Stalls => Exit::Unfinished,
+        PlanEffect::Unchanged => Exit::Done,
+        PlanEffect::Completes => Exit::Changes,
+        PlanEffect::Stalls => Exit::Unfinished,
     })
 }
 
@@ -53,13 +53,13 @@ async fn planned(api: &Api, document: &Document) -> Result<Planned, Error> {
 }
 
 impl Planned {
-    pub(crate) fn effect(&self) -> Effect {
+    pub(crate) fn effect(&self) -> PlanEffect {
         let Self { view, fields } = self;
         let is_untouched = view.changes.values().all(|change| *change == InstanceChange::Untouched);
         match view.completes && view.unplaced.is_empty() {
-            false => Effect::Stalls,
-            true if is_untouched && view.steps.is_empty() && !view.is_new && fields.is_empty() => Effect::Unchanged,
-            true => Effect::Completes,
+            false => PlanEffect::Stalls,
+            true if is_untouched && view.steps.is_empty() && !view.is_new && fields.is_empty() => PlanEffect::Unchanged,
+            true => PlanEffect::Completes,
         }
     }
 }

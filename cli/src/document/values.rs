@@ -14,7 +14,7 @@ const HIGHEST_LEVEL: i64 = 8;
 
 /// What a field may hold beside a plain number.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum ValueKind {
     /// `always`, `onfail` or `never`.
     Policy,
     /// A size such as `256Mi`.
@@ -39,21 +39,21 @@ enum Range {
 }
 
 /// Fields whose values are converted or checked here. A path begins at the group; `[]` means each item.
-const FIELDS: [(&str, Kind); 14] = [
-    ("RestartPolicy", Kind::Policy),
-    ("MinReadySeconds", Kind::Seconds(Range::Any)),
-    ("ProgressDeadlineSeconds", Kind::Seconds(Range::Any)),
-    ("Strategy.UpgradePause", Kind::Seconds(Range::Any)),
-    ("Drain.GraceSeconds", Kind::Seconds(Range::Any)),
-    ("Drain.TimeoutSeconds", Kind::Seconds(Range::Any)),
-    ("Topology.AutoReschedule.InitialDelaySeconds", Kind::Seconds(Range::Any)),
-    ("Pod.SetupTime", Kind::Seconds(Range::Within(0, 300))),
-    ("Pod.KillTimeout", Kind::Seconds(Range::ZeroOr(10, 120))),
-    ("Pod.HealthConfig.options.interval", Kind::Seconds(Range::ZeroOr(10, 86_400))),
-    ("Pod.HealthConfig.options.timeout", Kind::Seconds(Range::ZeroOr(3, 3_600))),
-    ("Pod.HealthConfig.options.retries", Kind::Number(Range::ZeroOr(3, 1_000))),
-    ("Pod.Containers[].MemoryLimit", Kind::Bytes),
-    ("Pod.Containers[].CpuLimit", Kind::Cpu),
+const FIELDS: [(&str, ValueKind); 14] = [
+    ("RestartPolicy", ValueKind::Policy),
+    ("MinReadySeconds", ValueKind::Seconds(Range::Any)),
+    ("ProgressDeadlineSeconds", ValueKind::Seconds(Range::Any)),
+    ("Strategy.UpgradePause", ValueKind::Seconds(Range::Any)),
+    ("Drain.GraceSeconds", ValueKind::Seconds(Range::Any)),
+    ("Drain.TimeoutSeconds", ValueKind::Seconds(Range::Any)),
+    ("Topology.AutoReschedule.InitialDelaySeconds", ValueKind::Seconds(Range::Any)),
+    ("Pod.SetupTime", ValueKind::Seconds(Range::Within(0, 300))),
+    ("Pod.KillTimeout", ValueKind::Seconds(Range::ZeroOr(10, 120))),
+    ("Pod.HealthConfig.options.interval", ValueKind::Seconds(Range::ZeroOr(10, 86_400))),
+    ("Pod.HealthConfig.options.timeout", ValueKind::Seconds(Range::ZeroOr(3, 3_600))),
+    ("Pod.HealthConfig.options.retries", ValueKind::Number(Range::ZeroOr(3, 1_000))),
+    ("Pod.Containers[].MemoryLimit", ValueKind::Bytes),
+    ("Pod.Containers[].CpuLimit", ValueKind::Cpu),
 ];
 
 /// Converts the values of a group's document to those of the API; gives back what is wrong.
@@ -97,7 +97,7 @@ fn visit(value: &mut Value, path: &str, at: &str, act: &mut dyn FnMut(&str, &mut
     }
 }
 
-impl Kind {
+impl ValueKind {
     fn converted(self, value: &Value) -> Result<Value, String> {
         match self {
             Self::Policy => policy(value),

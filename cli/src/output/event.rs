@@ -2,6 +2,8 @@
 
 use contract::event::Event;
 
+use crate::output::terminal::inline;
+
 /// One line, and one more for each node with its reasons.
 pub(crate) fn text(event: &Event) -> String {
     let about = match (&event.group, event.instance) {
@@ -12,8 +14,8 @@ pub(crate) fn text(event: &Event) -> String {
     let node = event.node.as_ref().map_or_else(String::new, |node| format!("  {node}"));
     // Times are written without trailing zeros; padded, the columns stay in line.
     let at = event.at.to_string();
-    let head = format!("{at:<24}  {:<11}{about}{node}  {}", event.kind.word(), event.message);
-    let reasons = event.reasons.iter().map(|(node, reasons)| format!("\n    {node}: {}", reasons.join("; ")));
+    let head = format!("{at:<24}  {:<11}{about}{node}  {}", event.kind.word(), inline(&event.message));
+    let reasons = event.reasons.iter().map(|(node, reasons)| format!("\n    {node}: {}", inline(&reasons.join("; "))));
     head + &reasons.collect::<String>()
 }
 

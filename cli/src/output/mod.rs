@@ -1,5 +1,8 @@
 //! What `deployctl` prints: tables, pictures of rollouts and plans, progress lines.
 
+#[macro_use]
+pub mod terminal;
+
 pub mod event;
 pub mod node;
 pub mod plan;
@@ -18,7 +21,9 @@ pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce()
     match output {
         Output::Table => println!("{}", table()),
         Output::Json => {
-            println!("{}", serde_json::to_string_pretty(value).expect("bodies of the API have string keys only"));
+            terminal::print_json(
+                &serde_json::to_string_pretty(value).expect("bodies of the API have string keys only"),
+            );
         }
     }
 }

@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
-use crate::commands::plan::{Effect, Planned};
+use crate::commands::plan::{PlanEffect, Planned};
 use crate::output::rollout::strategy;
 use crate::output::table::bytes;
 
 /// The whole plan.
 pub(crate) fn plan(planned: &Planned) -> String {
     let Planned { view, fields } = planned;
-    if planned.effect() == Effect::Unchanged {
+    if planned.effect() == PlanEffect::Unchanged {
         return format!("{}: nothing would change", view.name);
     }
     let verb = if view.is_new { "create" } else { "update" };
@@ -248,17 +248,17 @@ Completes if all new instances become ready";
         let reasons =
             "no node fits instance 4 in cell-a:\n  node-1: not enough memory\n  node-2: wrong unit; is lost\n";
         assert!(text.contains(reasons), "{text}");
-        assert_eq!(of(PlanView { completes: false, ..view() }).effect(), Effect::Stalls);
+        assert_eq!(of(PlanView { completes: false, ..view() }).effect(), PlanEffect::Stalls);
     }
 
     #[test]
     fn an_unchanged_group_is_one_line() {
         let same = PlanView { steps: Vec::new(), changes: BTreeMap::from([(1, InstanceChange::Untouched)]), ..view() };
         assert_eq!(plan(&of(same.clone())), "demo.web.web: nothing would change");
-        assert_eq!(of(same.clone()).effect(), Effect::Unchanged);
-        assert_eq!(of(PlanView { is_new: true, ..same.clone() }).effect(), Effect::Completes);
+        assert_eq!(of(same.clone()).effect(), PlanEffect::Unchanged);
+        assert_eq!(of(PlanView { is_new: true, ..same.clone() }).effect(), PlanEffect::Completes);
         let other = Planned { view: same, fields: vec!["RestartPolicy".to_owned()] };
-        assert_eq!(other.effect(), Effect::Completes);
+        assert_eq!(other.effect(), PlanEffect::Completes);
     }
 
     #[test]

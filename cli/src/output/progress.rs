@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output::terminal::inline;
+
 /// Whether standard error is a terminal.
 pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal()
@@ -29,7 +31,7 @@ impl Progress {
             let printed = Some(Arc::new(Mutex::new((Instant::now(), String::new()))));
             return Self { bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()), printed };
         }
-        let bar = ProgressBar::new_spinner().with_message(text.to_owned());
+        let bar = ProgressBar::new_spinner().with_message(inline(text).into_owned());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);
         }
@@ -40,8 +42,9 @@ impl Progress {
     /// Shows what the command waits for.
     pub fn update(&self, text: &str) {
         let Some(printed) = &self.printed else {
+            let text = inline(text);
             if self.bar.message() != text {
-                self.bar.set_message(text.to_owned());
+                self.bar.set_message(text.into_owned());
             }
             return;
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::output::progress::on_terminal;
+use crate::output::terminal::inline;
 
 /// Shows a changing state on standard error; standard output holds only results.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Screen {
                     lines.push(all.add(empty_line(lines.is_empty())));
                 }
                 for (line, text) in lines.iter().zip(live) {
-                    line.set_message(text.clone());
+                    line.set_message(inline(text).into_owned());
                 }
             }
             Self::Plain { last } if last != line => {

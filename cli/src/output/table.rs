@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{Table, presets};
+use comfy_table::presets;
 use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
 use contract::policy::NamespacePolicy;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
 use crate::commands::policy;
+use crate::output::terminal::inline;
 
 /// Labels that every agent adds from its Docker engine; too long for a table.
 const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "storagedriver"];
@@ -16,21 +17,27 @@ const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "s
 /// Longest description of an exit, in characters: the facts, and most of the last log line.
 const LONGEST_EXIT: usize = 160;
 
+/// A table whose cells are one line each, whatever text the API gave.
+#[derive(Debug)]
+pub struct Table(comfy_table::Table);
+
+impl Table {
+    pub fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.0.add_row(cells.into_iter().map(|cell| inline(&cell).into_owned()));
+    }
+}
+
 /// A table without lines: it reads well and `grep` and `awk` take it.
 pub fn plain(header: &[&str]) -> Table {
-    let mut table = Table::new();
+    let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().map(|word| word.to_uppercase()));
-    table
+    Table(table)
 }
 
 /// The table as text, without the blanks around each line.
 pub fn text(table: &Table) -> String {
-    table
-        .to_string()
-        .lines()
-        .map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end())
-        .collect::<Vec<_>>()
-        .join("\n")
+    let whole = table.0.to_string();
+    whole.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 /// The instances of a group.

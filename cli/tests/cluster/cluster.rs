@@ -37,7 +37,7 @@ pub(crate) fn programs() -> PathBuf {
 /// One of them.
 pub(crate) fn program(name: &str) -> PathBuf {
     let path = programs().join(name);
-    assert!(path.exists(), "{} is missing: cargo build --workspace --bins", path.display());
+    assert!(path.exists(), "{} is missing: cargo build --bins", path.display());
     path
 }
 

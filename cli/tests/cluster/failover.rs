@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use rustix::process::Signal;
 
 use crate::cluster::{Cluster, demo_group, eventually};
 
@@ -43,21 +44,7 @@ async fn the_leader_is_killed_during_a_deployment_of_thirty() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_goes_politely_hands_over_within_two_seconds() {
-    let cluster = Cluster::start(&[]).await;
-    let (leader, term) =
-        eventually(Duration::from_secs(10), "a scheduler leads", async || cluster.leader().await).await;
-    cluster.signal(&leader, rustix::process::Signal::TERM);
-    let asked = Instant::now();
-    eventually(Duration::from_secs(2), "the other leads", async || {
-        cluster.leader().await.filter(|(_, now)| *now > term)
-    })
-    .await;
-    println!("handed over in {:?}", asked.elapsed());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failover_alone_touches_no_container() {
+async fn a_failover_touches_no_container_and_a_leader_that_is_asked_to_stop_hands_over_within_two_seconds() {
     let cluster = Cluster::start(&[]).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("calm.web.web", 4))).await;
     let before = cluster.running("calm.web.web", 4, SOON).await;
@@ -66,12 +53,12 @@ async fn a_failover_alone_touches_no_container() {
     for container in &containers {
         starts.push(cluster.engine.started_at(&container.id).await);
     }
-    for _ in 0..2 {
+    for (signal, limit) in [(Signal::KILL, 10), (Signal::KILL, 10), (Signal::TERM, 2)] {
         let (leader, term) =
             eventually(Duration::from_secs(10), "a scheduler leads", async || cluster.leader().await).await;
         let pid = cluster.child(&leader);
-        cluster.kill(&leader);
-        eventually(Duration::from_secs(10), "another term", async || {
+        cluster.signal(&leader, signal);
+        eventually(Duration::from_secs(limit), &format!("another term after {signal:?}"), async || {
             cluster.leader().await.filter(|(_, now)| *now > term)
         })
         .await;

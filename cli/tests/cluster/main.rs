@@ -4,12 +4,12 @@
 //! again, containers included.
 
 mod backup;
-mod bad_input;
 mod cluster;
 mod contract;
 mod dependencies;
 mod docker;
 mod failover;
+mod forged;
 mod healing;
 mod no_image;
 mod node_loss;

@@ -26,7 +26,7 @@ const QUICK: [(&str, &str); 4] = [
     ("DEPLOYD_EARLY_EXIT", "2s"),
 ];
 
-async fn registered(cluster: &Cluster, manner: Manner) -> Receiver {
+pub(crate) async fn registered(cluster: &Cluster, manner: Manner) -> Receiver {
     let receiver = Receiver::start(manner).await;
     let asked = [("callback", receiver.url())];
     let path = reqwest::Url::parse_with_params("http://api/api/notifies", asked).expect("a URL");
@@ -53,7 +53,7 @@ async fn told(receiver: &Receiver, pod: &str, message: &str) -> Value {
     body
 }
 
-async fn about(receiver: &Receiver, group: &str, instance: u64, message: &str) {
+pub(crate) async fn about(receiver: &Receiver, group: &str, instance: u64, message: &str) {
     let body = told(receiver, group, message).await;
     let namespace = group.split('.').next().expect("a first part");
     assert_eq!((&body["Namespace"], &body["InstanceNo"]), (&json!(namespace), &json!(instance)));
@@ -64,7 +64,7 @@ async fn about_cluster(receiver: &Receiver, who: &str, message: &str) {
     assert_eq!((&body["Namespace"], &body["InstanceNo"]), (&json!("Cluster"), &json!(1)));
 }
 
-async fn events(cluster: &Cluster, query: &str) -> Vec<Event> {
+pub(crate) async fn events(cluster: &Cluster, query: &str) -> Vec<Event> {
     let (status, body) = cluster.call(0, Method::GET, &format!("/api/events?{query}"), None).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     serde_json::from_str::<Events>(&body).expect("events").events
@@ -113,22 +113,6 @@ async fn notices_about_instances_have_the_texts_of_the_original() {
     let placed = events(&cluster, "kind=placed&group=tell.web.web").await;
     let anew = |event: &Event| event.instance == 2 && event.message.contains("drift 1");
     assert!(placed.len() >= 4 && placed.iter().any(anew), "{placed:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unhealthy_revision_is_reported_and_rolled_back() {
-    let cluster = Cluster::start_with(&QUICK, &[]).await;
-    let receiver = registered(&cluster, Manner::Takes).await;
-    let mut group = demo_group("tell.up.web", 2);
-    create(&cluster, &group).await;
-    cluster.running("tell.up.web", 2, SOON).await;
-    group["Pod"]["HealthConfig"] =
-        json!({"cmd": "/bin/false", "options": {"interval": 10, "timeout": 3, "retries": 3}});
-    group["Pod"]["Containers"][0]["MemoryLimit"] = json!(17 * 1024 * 1024);
-    cluster.accepted(Method::PATCH, "/api/podgroups?name=tell.up.web&cmd=spec", Some(&group["Pod"])).await;
-    let text = "LAIN found Last version:1 upgrade is terrrible, please check your code carefully!!";
-    about(&receiver, "tell.up.web", 1, text).await;
-    assert_eq!(events(&cluster, "kind=rolledback&group=tell.up.web").await.len(), 1);
 }
 
 /// A socket in the engine's place, which can be taken away.

@@ -11,8 +11,13 @@ use crate::cluster::{Cluster, IMAGE, demo_group, eventually, text};
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_is_deployed_scaled_and_removed_and_foreign_containers_stay() {
+async fn groups_are_deployed_scaled_and_removed_and_one_that_fits_nowhere_says_why() {
     let cluster = Cluster::start(&[]).await;
+    a_group_is_deployed_scaled_and_removed_and_foreign_containers_stay(&cluster).await;
+    what_cannot_be_placed_says_why_for_every_node(&cluster).await;
+}
+
+async fn a_group_is_deployed_scaled_and_removed_and_foreign_containers_stay(cluster: &Cluster) {
     let name = format!("{}-foreign", cluster.id());
     let foreign = cluster.engine.foreign(IMAGE, &name, "life.web.web").await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("life.web.web", 3))).await;
@@ -57,26 +62,7 @@ async fn answers(group: &contract::api::PodGroupWithSpec) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_other_apiserver_shows_an_accepted_change_immediately() {
-    let cluster = Cluster::start(&[]).await;
-    for round in 0..40 {
-        let name = format!("ryw{round}.web.web");
-        let (status, body) = cluster.call(round % 2, Method::POST, "/api/podgroups", Some(&demo_group(&name, 0))).await;
-        assert_eq!(status, StatusCode::ACCEPTED, "{body}");
-        let (status, body) =
-            cluster.call((round + 1) % 2, Method::GET, &format!("/api/podgroups?name={name}"), None).await;
-        assert_eq!(status, StatusCode::OK, "round {round}: {body}");
-        cluster.accepted(Method::DELETE, &format!("/api/podgroups?name={name}"), None).await;
-        let (status, body) =
-            cluster.call((round + 1) % 2, Method::GET, &format!("/api/podgroups?name={name}"), None).await;
-        assert_eq!(status, StatusCode::NOT_FOUND, "round {round}: {body}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_placed_says_why_for_every_node() {
-    let cluster = Cluster::start(&[]).await;
+async fn what_cannot_be_placed_says_why_for_every_node(cluster: &Cluster) {
     let mut group = demo_group("huge.web.web", 1);
     group["Pod"]["Containers"][0]["MemoryLimit"] = Value::from(1_i64 << 42);
     cluster.accepted(Method::POST, "/api/podgroups", Some(&group)).await;

@@ -1,13 +1,13 @@
-//! Stream ports belong to one group; starts and stops are remembered over the death of a leader.
+//! Stream ports belong to one group, also after the death of a leader.
 
 use std::time::Duration;
 
-use contract::api::{StatusMessage, StreamProc};
+use contract::api::StreamProc;
 use contract::state::RunState;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, IMAGE, demo_group, eventually};
+use crate::cluster::{Cluster, demo_group};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -32,22 +32,6 @@ async fn validate(cluster: &Cluster, port: u16) -> (u16, String) {
     (status.as_u16(), text)
 }
 
-async fn history(cluster: &Cluster, name: &str) -> Vec<StatusMessage> {
-    let path = format!("/api/cntstatushistory?name={name}&instance=1");
-    let (status, body) = cluster.call(1, Method::GET, &path, None).await;
-    match status {
-        StatusCode::OK => serde_json::from_str(&body).expect("rows"),
-        StatusCode::SERVICE_UNAVAILABLE => Vec::new(),
-        other => panic!("{path}: {other} {body}"),
-    }
-}
-
-async fn kill_leader(cluster: &Cluster) {
-    let (leader, term) = eventually(SOON, "a scheduler leads", async || cluster.leader().await).await;
-    cluster.kill(&leader);
-    eventually(SOON, "another term", async || cluster.leader().await.filter(|(_, now)| *now > term)).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_has_one_owner_and_an_instance_that_waits_for_it_starts_when_it_is_free() {
     let cluster = Cluster::start(&[]).await;
@@ -67,7 +51,7 @@ async fn a_port_has_one_owner_and_an_instance_that_waits_for_it_starts_when_it_i
     assert_eq!(validate(&cluster, 9002).await, (200, "null\n".to_owned()));
     let (status, text) = validate(&cluster, 9001).await;
     assert!(status == 400 && text.contains("Conflicted ports: [9001]"), "{status} {text}");
-    kill_leader(&cluster).await;
+    cluster.lose_leader().await;
     refused().await;
     assert_eq!(cluster.engine.of_group(cluster.id(), "port.second.web").await, [], "nothing of it was started");
     cluster.accepted(Method::DELETE, "/api/podgroups?name=port.first.web", None).await;
@@ -76,27 +60,4 @@ async fn a_port_has_one_owner_and_an_instance_that_waits_for_it_starts_when_it_i
     cluster.exactly("port.second.web", 1, SOON).await;
     cluster.exactly("port.first.web", 0, SOON).await;
     assert_eq!(owners(&cluster, 1).await, [(9001, "port.second.web".to_owned())]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn starts_and_stops_are_remembered_over_the_death_of_the_leader() {
-    let cluster = Cluster::start(&[]).await;
-    cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("past.web.web", 1))).await;
-    cluster.running("past.web.web", 1, SOON).await;
-    let container = cluster.exactly("past.web.web", 1, SOON).await.remove(0);
-    cluster.engine.kill(&container.id).await;
-    let before = eventually(SOON, "a start, a stop and a start", async || {
-        let rows = history(&cluster, "past.web.web").await;
-        (rows.len() == 3).then_some(rows)
-    })
-    .await;
-    let words: Vec<&str> = before.iter().map(|row| row.status.as_str()).collect();
-    assert_eq!(words, ["start", "stop", "start"]);
-    for row in &before {
-        assert_eq!(row.from, format!("{IMAGE} node:{}", container.node));
-        assert!(row.action == row.status && row.time > 1_700_000_000, "{row:?}");
-    }
-    // Stored or not: the standby heard the same reports.
-    kill_leader(&cluster).await;
-    assert_eq!(history(&cluster, "past.web.web").await, before);
 }

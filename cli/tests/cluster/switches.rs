@@ -1,4 +1,4 @@
-//! What holds the whole cluster back: read-only, maintenance, a sleeping guard, a stopped engine, a constraint. Each is
+//! What holds the whole cluster back: read-only, maintenance, a sleeping guard, a stopped engine. Each is
 //! set through one apiserver, holds through the other, and survives the leader.
 
 use std::time::{Duration, Instant};
@@ -130,25 +130,4 @@ async fn a_stopped_engine_accepts_and_waits_and_a_started_one_does_it_all() {
     cluster.switched(1, Method::PATCH, "/api/status", Some(&json!({"status": "start"}))).await;
     cluster.exactly("new.web.web", 2, SOON).await;
     cluster.exactly("old.web.web", 0, SOON).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_constraint_keeps_new_instances_off_a_node() {
-    let cluster = Cluster::start(&[]).await;
-    let (_, nodes) = cluster.call(0, Method::GET, "/api/nodes", None).await;
-    let nodes: Value = serde_json::from_str(&nodes).expect("JSON");
-    let shunned = nodes[0]["Name"].as_str().expect("a name").to_owned();
-    let path = format!("/api/constraints?type=node&value={shunned}");
-    cluster.switched(0, Method::PATCH, &path, None).await;
-    cluster.lose_leader().await;
-    let (_, shown) = cluster.call(1, Method::GET, "/api/constraints", None).await;
-    let shown: Value = serde_json::from_str(&shown).expect("JSON");
-    assert_eq!(shown, json!({"Type": "node", "Equal": false, "Value": shunned, "Soft": true}));
-    cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("keep.web.web", 4))).await;
-    let places = cluster.exactly("keep.web.web", 4, SOON).await;
-    assert!(places.iter().all(|container| container.node != shunned), "{places:?}");
-    cluster.switched(1, Method::DELETE, "/api/constraints", None).await;
-    cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("free.web.web", 3))).await;
-    let places = cluster.exactly("free.web.web", 3, SOON).await;
-    assert!(places.iter().any(|container| container.node == shunned), "{places:?}");
 }

@@ -259,6 +259,8 @@ async fn containers_that_cannot_be_removed_are_a_failure_of_down_and_nothing_is_
     let state = json!({"cluster": "local-1", "api": [], "nats": "", "etcd": "", "nodes": [], "supervisor": null,
         "children": [], "ports": {}});
     std::fs::write(dir.path().join("state.json"), state.to_string()).expect("written");
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(dir.path().join("state.json"), private).expect("the mode is set");
     let path = dir.path().to_str().expect("a path");
     let server = Server::start(&[]).await;
     for (words, code) in [(&[][..], 1), (&["--purge"], 1), (&["--keep-containers"], 0)] {

@@ -60,6 +60,10 @@ impl Server {
         Self { script, url, serving }
     }
 
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+
     /// Refuses connections from now on.
     pub(crate) fn stop(&self) {
         self.serving.abort();

@@ -215,12 +215,28 @@ fn the_installed_tree_is_what_the_page_about_operations_says() {
     let edited = std::fs::read_to_string(root.join("etc/deployd/agent.env")).expect("settings");
     assert_eq!(edited, format!("\n{}", settings.replace("=1024", "=2048")));
 
+    let secret = "nats://deployd:hunter2@a:4222";
+    let setting = format!("DEPLOYD_NATS=nats://b:4222,{secret}");
+    for wrong in [&["--nats", secret][..], &["--set", &setting]] {
+        let output = installer(root, &[&["--binary", &agent], wrong].concat());
+        assert_eq!(output.status.code(), Some(64), "{wrong:?}: {}", text(&output));
+        let said = text(&output);
+        assert!(said.contains("--nats-credentials-file") && !said.contains("hunter2"), "{said}");
+    }
+    let file = folder.path().join("credentials");
+    std::fs::write(&file, "deployd:hunter2").expect("credentials");
+    installed(root, &["--binary", &agent, "--nats-credentials-file", file.to_str().expect("a path")]);
+    std::fs::remove_file(&file).expect("it was copied");
+    assert_eq!(tree(root).get("etc/deployd/nats.credentials"), Some(&0o600));
+    let settings = std::fs::read_to_string(root.join("etc/deployd/agent.env")).expect("settings");
+    assert!(settings.ends_with("DEPLOYD_NATS_CREDENTIALS_FILE=/etc/deployd/nats.credentials\n"), "{settings}");
+
     for wrong in [&["--label", "x"][..], &["--set", "A=b c"], &["--nonsense"], &["--name"], &["--binary", "/missing"]] {
         let output = installer(root, &[&["--binary", &agent], wrong].concat());
         assert_eq!(output.status.code(), Some(64), "{wrong:?}: {}", text(&output));
     }
     assert_eq!(installer(root, &["--uninstall"]).status.code(), Some(64), "without an API nothing can be moved away");
     installed(root, &["--uninstall", "--no-drain"]);
-    assert_eq!(tree(root).into_keys().collect::<Vec<_>>(), ["etc/deployd/agent.env"]);
+    assert_eq!(tree(root).into_keys().collect::<Vec<_>>(), ["etc/deployd/agent.env", "etc/deployd/nats.credentials"]);
     installed(root, &["--uninstall", "--no-drain", "--purge"]);
 }

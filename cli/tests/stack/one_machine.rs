@@ -13,6 +13,18 @@ async fn up_runs_the_demo_and_down_leaves_it_running_unless_asked() {
     for service in ["apiserver-1", "apiserver-2", "scheduler-1", "scheduler-2", "notifier", "agent"] {
         project.healthy(service).await;
     }
+    // The agent uses the socket of the engine; the volumes of NATS and etcd belong to the user of their image.
+    let own = "65532:65532";
+    let users = [("apiserver-1", own), ("scheduler-1", own), ("notifier", own), ("api", own), ("agent", "0:0")];
+    for (service, user) in users {
+        assert_eq!(inspect("{{.Config.User}}", &project.container(service)).as_deref(), Some(user), "{service}");
+    }
+    for service in users.map(|(service, _)| service).into_iter().chain(["nats", "etcd"]) {
+        let rights = "{{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}} {{.HostConfig.SecurityOpt}} {{len .HostConfig.PortBindings}}";
+        let ports = usize::from(service == "api");
+        let expected = format!("true [ALL] [no-new-privileges:true] {ports}");
+        assert_eq!(inspect(rights, &project.container(service)), Some(expected), "{service}");
+    }
     let first = project.workloads();
     assert_eq!(first.len(), 2, "the demo has two instances");
 

@@ -35,7 +35,15 @@ fn units_are_watched_and_an_agent_takes_no_container_with_it() {
         let lines: Vec<String> = unit(process).lines().map(str::to_owned).collect();
         let sample = format!("deploy/config/{process}.env");
         let file = format!("EnvironmentFile=/etc/deployd/{process}.env");
-        for wanted in ["Type=notify", "WatchdogSec=30s", "Restart=always", "NoNewPrivileges=yes", &file] {
+        for wanted in [
+            "Type=notify",
+            "WatchdogSec=30s",
+            "Restart=always",
+            "NoNewPrivileges=yes",
+            "UMask=0077",
+            "ProtectProc=invisible",
+            &file,
+        ] {
             assert!(lines.iter().any(|line| line == wanted), "{process} lacks {wanted}");
         }
         assert!(Path::new(&repository()).join(&sample).exists(), "there is no {sample}");

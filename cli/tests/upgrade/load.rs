@@ -103,7 +103,7 @@ impl Load {
             1 if !is_full => {
                 seen.adding += 1;
                 // Nothing listens there, and the test causes no notices.
-                Ask::Add(format!("http://127.0.0.1:9/{number}"))
+                Ask::Add(format!("http://callback.invalid/{number}"))
             }
             _ => match seen.removable.pop_front() {
                 Some(callback) => Ask::Remove(callback),

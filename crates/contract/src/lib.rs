@@ -8,11 +8,11 @@
 //! | folder | holds |
 //! |---|---|
 //! | `desired` | desired state, as users write it: [`spec`], [`rollout`], [`ports`], [`dependency`], [`switches`], [`node`], [`policy`] |
-//! | `input` | checks and merges of user input: [`validate`], [`ranges`], [`strict`], [`lenient_json`], [`duplicate_fields`], [`patch`], [`rollout_fields`] |
+//! | `input` | checks and merges of user input: [`validate`], [`ranges`], [`strict`], [`lenient_json`], [`duplicate_fields`], [`patch`], [`rollout_fields`], [`callback_url`], [`callback_address`] |
 //! | `http` | bodies of the HTTP API: [`api`], [`node_view`], [`rollout_view`], [`docker_inspect`], [`exit`], [`state`] |
 //! | `messages` | apiserver to scheduler: [`command`], [`query`], [`backup`]; scheduler to agent and back: [`order`], [`report`], [`fence`], [`delta`], [`compact`], [`digest`]; scheduler to people: [`event`], [`notice`], [`history`] |
 //! | `stored` | records in etcd: [`record`], [`layout`], [`keys`], [`store`], [`progress`] |
-//! | `basics` | names and times: [`name`], [`pod_id`], [`time`], [`backoff`]; NATS and Docker names: [`subjects`], [`streams`], [`labels`], [`wire`] |
+//! | `basics` | names and times: [`name`], [`pod_id`], [`time`], [`backoff`]; NATS and Docker names: [`bus`], [`subjects`], [`streams`], [`labels`], [`wire`] |
 
 #![deny(missing_docs)]
 
@@ -23,10 +23,12 @@ mod input;
 mod messages;
 mod stored;
 
-pub use basics::{backoff, labels, name, pod_id, streams, subjects, time, wire};
+pub use basics::{backoff, bus, labels, name, pod_id, streams, subjects, time, wire};
 pub use desired::{dependency, node, policy, ports, rollout, spec, switches};
 pub use http::{api, docker_inspect, exit, node_view, rollout_view, state};
-pub use input::{duplicate_fields, lenient_json, patch, ranges, rollout_fields, strict, validate};
+pub use input::{
+    callback_address, callback_url, duplicate_fields, lenient_json, patch, ranges, rollout_fields, strict, validate,
+};
 pub use messages::{backup, command, compact, delta, digest, event, fence, history, notice, order, query, report};
 pub use stored::{keys, layout, progress, record, store};
 pub use wire::WIRE_VERSION;

@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod docker;
+pub mod keys;
 pub mod lock;
 pub mod plan;
 pub mod ports;
@@ -30,6 +31,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    #[error("cannot prepare the keys of the schedulers")]
+    Key(#[source] fabric::signing::Error),
     #[error("cannot start the supervisor in the background")]
     Detach(#[source] io::Error),
     #[error("the supervisor ended: {reason}\nthe end of {}:\n{tail}", log.display())]

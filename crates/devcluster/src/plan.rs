@@ -3,12 +3,16 @@
 //! Input is the state of the machine, output a [`Cluster`]; nothing is started here.
 //! All agents share one engine; each sees only the containers labelled with its node name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use contract::bus::{Identity, Member};
+use contract::name::NodeName;
+use fabric::bus_accounts::{self, User};
 use fabric::local::Syncing;
 
+use crate::keys::Keys;
 use crate::state::{Child, Cluster, ProcessKind};
 
 /// Schedulers: one leads, one stands by.
@@ -17,6 +21,8 @@ const SCHEDULERS: u16 = 2;
 const APISERVERS: u16 = 2;
 /// Everything listens here only.
 const HOST: &str = "127.0.0.1";
+/// Everything that leads to this machine and not to the network.
+const LOOPBACK: &str = "127.0.0.0/8";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
@@ -46,6 +52,10 @@ pub struct Settings {
     pub suspect_after: Option<Duration>,
     pub lost_after: Option<Duration>,
     pub failover_grace: Option<Duration>,
+    /// Nodes whose agents the user starts: they get keys and no process.
+    pub extra_nodes: Vec<NodeName>,
+    /// Only flags that the previous version knows, so no keys on the bus: for tests of two versions side by side.
+    pub previous_flags: bool,
 }
 
 /// A label of the nodes, with a value for each of them.
@@ -134,8 +144,35 @@ pub fn plan(facts: &Facts<'_>) -> Cluster {
 
 /// Contents of the NATS server's configuration: an acknowledged command survives the loss of power, not only of the
 /// process.
-pub fn nats_config(dir: &Path, port: u16) -> String {
-    fabric::local::nats_config(&dir.join("nats"), port, Syncing::Always)
+pub fn nats_config(dir: &Path, port: u16, users: Option<&[User]>) -> String {
+    let accounts = users.map_or_else(fabric::local::open_accounts, bus_accounts::config);
+    fabric::local::nats_config(&dir.join("nats"), port, Syncing::Always, &accounts)
+}
+
+/// Every process on the bus.
+pub fn identities(settings: &Settings) -> Vec<Identity> {
+    let numbered = |member: Member, count: u16| (1..=count).map(move |n| (member, format!("{}-{n}", member.word())));
+    let extra = settings.extra_nodes.iter().map(|node| (Member::Agent, node.to_string()));
+    let agents = (1..=settings.nodes).map(|n| (Member::Agent, node_name(n))).chain(extra);
+    let notifier = (Member::Notifier, "notifier".to_owned());
+    numbered(Member::Scheduler, SCHEDULERS)
+        .chain(numbered(Member::Apiserver, APISERVERS))
+        .chain([notifier])
+        .chain(agents)
+        .map(|(member, name)| identity(member, &name))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+/// The names of the schedulers.
+pub fn schedulers() -> Vec<String> {
+    (1..=SCHEDULERS).map(|n| format!("scheduler-{n}")).collect()
+}
+
+fn identity(member: Member, name: &str) -> Identity {
+    let name = name.parse().expect("our own names, such as scheduler-1, are valid");
+    Identity { member, name }
 }
 
 /// Where the NATS server's configuration lies.
@@ -203,6 +240,8 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     let address = listen(facts, &name);
     let program = facts.programs.ours.join("deployd-scheduler");
     let mut words = command(&program, &["--name", &name, "--nats", nats, "--etcd", etcd, "--listen", &address]);
+    words.extend(credentials(facts, Member::Scheduler, &name));
+    words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
     let timers = [
         ("--suspect-after", facts.settings.suspect_after),
         ("--lost-after", facts.settings.lost_after),
@@ -218,12 +257,19 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let name = format!("apiserver-{number}");
     let address = listen(facts, &name);
     let program = facts.programs.ours.join("deployd-apiserver");
-    child(
-        &name,
-        ProcessKind::Apiserver,
-        address.clone(),
-        command(&program, &["--name", &name, "--listen", &address, "--nats", nats]),
-    )
+    let mut words = command(&program, &["--name", &name, "--listen", &address, "--nats", nats]);
+    words.extend(credentials(facts, Member::Apiserver, &name));
+    words.extend(callback_rules(facts));
+    child(&name, ProcessKind::Apiserver, address, words)
+}
+
+/// Callbacks may lead to programs on this machine, except to the listeners of the cluster itself.
+fn callback_rules(facts: &Facts<'_>) -> Vec<String> {
+    if facts.settings.previous_flags {
+        return Vec::new();
+    }
+    let own: Vec<String> = facts.ports.values().map(|port| format!("{LOOPBACK}:{port}")).collect();
+    ["--callback-allow", &format!("{LOOPBACK},::1"), "--callback-deny", &own.join(",")].map(str::to_owned).to_vec()
 }
 
 fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
@@ -262,6 +308,8 @@ fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
             nats,
         ],
     );
+    words.extend(credentials(facts, Member::Agent, &node_name(number)));
+    words.extend(key_flag(facts, "--order-keys-file", &Keys::of(facts.dir).public()));
     words.extend(labels(facts.settings, number).into_iter().flat_map(|label| ["--label".to_owned(), label]));
     child(&name, ProcessKind::Agent, address, words)
 }
@@ -269,17 +317,25 @@ fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
 fn notifier(facts: &Facts<'_>, nats: &str) -> Child {
     let address = listen(facts, "notifier");
     let program = facts.programs.ours.join("deployd-notifier");
-    child(
-        "notifier",
-        ProcessKind::Notifier,
-        address.clone(),
-        command(&program, &["--listen", &address, "--nats", nats]),
-    )
+    let mut words = command(&program, &["--listen", &address, "--nats", nats]);
+    words.extend(credentials(facts, Member::Notifier, "notifier"));
+    words.extend(callback_rules(facts));
+    child("notifier", ProcessKind::Notifier, address, words)
+}
+
+fn credentials(facts: &Facts<'_>, member: Member, name: &str) -> Vec<String> {
+    key_flag(facts, "--nats-credentials-file", &Keys::of(facts.dir).bus(&identity(member, name)))
+}
+
+fn key_flag(facts: &Facts<'_>, flag: &str, file: &Path) -> Vec<String> {
+    if facts.settings.previous_flags { Vec::new() } else { vec![flag.to_owned(), file.display().to_string()] }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::net::Ipv4Addr;
+
+    use contract::callback_address::Filter;
 
     use super::*;
 
@@ -293,6 +349,8 @@ mod tests {
             suspect_after: None,
             lost_after: None,
             failover_grace: None,
+            extra_nodes: Vec::new(),
+            previous_flags: false,
         }
     }
 
@@ -366,6 +424,24 @@ mod tests {
     }
 
     #[test]
+    fn callbacks_may_lead_to_this_machine_but_to_no_listener_of_the_cluster() {
+        let cluster = cluster(&settings(3));
+        let takes_callbacks = |child: &&Child| [ProcessKind::Apiserver, ProcessKind::Notifier].contains(&child.role);
+        let commands: Vec<_> = cluster.children.iter().filter(takes_callbacks).map(|child| &child.command).collect();
+        assert_eq!(commands.len(), 3);
+        for command in commands {
+            let rules = |flag: &str| {
+                let value = command.iter().skip_while(|word| *word != flag).nth(1).unwrap();
+                value.split(',').map(|rule| rule.parse().unwrap()).collect()
+            };
+            let filter = Filter::new(rules("--callback-allow"), rules("--callback-deny"));
+            let at = |port: u16| filter.check("localhost", (Ipv4Addr::LOCALHOST, port).into());
+            assert!(cluster.ports.len() == 11 && cluster.ports.values().all(|port| at(*port).is_err()));
+            assert_eq!(at(8999), Ok(()));
+        }
+    }
+
+    #[test]
     fn the_apiservers_take_the_chosen_port_and_the_next() {
         let ports = fixed_ports(9100);
         assert_eq!((ports["apiserver-1"], ports["apiserver-2"]), (9100, 9101));
@@ -374,7 +450,7 @@ mod tests {
 
     #[test]
     fn nats_syncs_to_disk_before_it_acknowledges() {
-        let text = nats_config(Path::new("/a \"b\""), 4222);
+        let text = nats_config(Path::new("/a \"b\""), 4222, Some(&[]));
         assert!(text.contains("sync_interval: always"));
         assert!(text.contains(r#"store_dir: "/a \"b\"/nats""#), "{text}");
     }

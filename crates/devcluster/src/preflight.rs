@@ -16,8 +16,8 @@ const ETCD_CORRUPTING: [Version; 2] = [Version(3, 5, 0), Version(3, 5, 5)];
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0} is not installed; `./deploy/need` gets it, or put it on PATH or into $DEPLOYD_BIN_DIR")]
-    Missing(&'static str),
+    #[error(transparent)]
+    Missing(#[from] fabric::local::Missing),
     #[error("{program} is version {found}, {wanted}; `./deploy/need` gets a good one into .deployd/bin")]
     Version { program: String, found: String, wanted: String },
     #[error("{0} is not there; build it with `cargo build --release`, or start with ./deploy/up, which does")]
@@ -29,8 +29,8 @@ struct Version(u32, u32, u32);
 
 /// Finds every program.
 pub fn programs() -> Result<Programs, Error> {
-    let nats = fabric::local::find("nats-server").ok_or(Error::Missing("nats-server"))?;
-    let etcd = fabric::local::find("etcd").ok_or(Error::Missing("etcd"))?;
+    let nats = fabric::local::find("nats-server")?;
+    let etcd = fabric::local::find("etcd")?;
     check("nats-server", &version_text(&nats), nats_flaw)?;
     check("etcd", &version_text(&etcd), etcd_flaw)?;
     let here = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)).unwrap_or_default();

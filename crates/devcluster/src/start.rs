@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fabric::bus_accounts::User;
 use fabric::shutdown::Shutdown;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use crate::keys::Keys;
 use crate::plan::Settings;
 use crate::state::Cluster;
 use crate::supervisor::{self, Journal, Supervisor};
@@ -53,14 +55,15 @@ pub async fn prepare(dir: &Path, settings: &Settings) -> Result<(), Error> {
     for directory in plan::directories(dir, settings.nodes) {
         make_directory(&directory)?;
     }
-    write_nats_config(dir, &ports)?;
+    let users = Keys::of(dir).ensure(&plan::identities(settings), &plan::schedulers())?;
+    write_nats_config(dir, &ports, (!settings.previous_flags).then_some(&users[..]))?;
     plan::plan(&facts).store(dir)?;
     Ok(())
 }
 
-fn write_nats_config(dir: &Path, ports: &BTreeMap<String, u16>) -> Result<(), Error> {
+fn write_nats_config(dir: &Path, ports: &BTreeMap<String, u16>, users: Option<&[User]>) -> Result<(), Error> {
     let path = plan::nats_config_file(dir);
-    let text = plan::nats_config(dir, ports.get("nats").copied().unwrap_or(0));
+    let text = plan::nats_config(dir, ports.get("nats").copied().unwrap_or(0), users);
     fs::write(&path, text).map_err(|source| Error::Prepare { path, source })
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,8 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
+    #[error("{0}")]
+    Untrusted(String),
     #[error("cannot write {path}")]
     Write {
         path: PathBuf,
@@ -97,9 +100,13 @@ pub enum Error {
 }
 
 impl Cluster {
-    /// Reads the state of `dir`; none when there never was a cluster.
+    /// Reads the state of `dir`; none when there never was a cluster. It names the API that receives our commands and the
+    /// processes that `down` ends, so a file that another user can write is refused.
     pub fn load(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(FILE);
+        if let Some(reason) = fabric::local::distrust(&path) {
+            return Err(Error::Untrusted(reason));
+        }
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -114,7 +121,7 @@ impl Cluster {
         let text = serde_json::to_vec_pretty(self).expect("a state has string keys only");
         let fresh = dir.join(format!("{FILE}.new"));
         let write = || {
-            let mut file = fs::File::create(&fresh)?;
+            let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
             file.write_all(&text)?;
             file.write_all(b"\n")?;
             fs::rename(&fresh, &path)
@@ -134,6 +141,8 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn cluster() -> Cluster {
@@ -173,6 +182,16 @@ mod tests {
         fs::write(dir.path().join(FILE), "{}").unwrap();
         let error = Cluster::load(dir.path()).unwrap_err().to_string();
         assert!(error.contains("down --purge"), "{error}");
+    }
+
+    #[test]
+    fn a_state_that_others_can_write_is_refused_and_an_own_one_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        cluster().store(dir.path()).unwrap();
+        let path = dir.path().join(FILE);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(matches!(Cluster::load(dir.path()), Err(Error::Untrusted(_))));
     }
 
     #[test]

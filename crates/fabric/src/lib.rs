@@ -5,6 +5,8 @@
 pub mod admin;
 pub mod backoff;
 pub mod boot;
+pub mod bus_accounts;
+pub mod callback;
 pub mod clock;
 pub mod duration;
 pub mod election;
@@ -15,6 +17,7 @@ pub mod nats;
 pub mod process;
 pub mod settings;
 pub mod shutdown;
+pub mod signing;
 pub mod systemd;
 pub mod tasks;
 pub mod telemetry;

@@ -5,41 +5,16 @@
 
 mod etcd;
 mod nats;
+mod programs;
 mod server;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use etcd::{Etcd, EtcdServer, etcd_arguments};
-pub use nats::{Nats, NatsServer, Syncing, nats_config};
+pub use nats::{Nats, NatsServer, Syncing, nats_config, open_accounts};
+pub use programs::{Missing, distrust, find, installation};
 pub use server::{Error, Kind, Server};
-
-/// Path of a program: in `$DEPLOYD_BIN_DIR`, in `.deployd/bin` of the nearest directory above the working directory or
-/// the executable, or in `PATH`.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let chosen = std::env::var_os("DEPLOYD_BIN_DIR").map(PathBuf::from);
-    let ours = [std::env::current_dir().ok(), std::env::current_exe().ok()]
-        .into_iter()
-        .flatten()
-        .flat_map(|start| start.ancestors().map(|above| above.join(".deployd").join("bin")).collect::<Vec<_>>());
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    // A minimal PATH may lack /usr/local/bin, where administrators install servers.
-    let usual = ["/usr/local/bin", "/usr/bin"].map(PathBuf::from);
-    chosen
-        .into_iter()
-        .chain(ours)
-        .chain(on_path)
-        .chain(usual)
-        .map(|directory| directory.join(program))
-        .find(|candidate| is_program(candidate))
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
 
 /// A port of 127.0.0.1 that is free now; 0 when there is none. It is below the kernel's range for outgoing connections
 /// (32768 to 60999), so that none of them takes it before the server does.

@@ -27,7 +27,6 @@ use tokio::time::{Instant, timeout_at};
 
 pub use connect::Args;
 pub use consumer::{Consumer, Job};
-pub(crate) use durability::SERVER_SETTINGS;
 pub use error::{Error, RequestError};
 pub use fill::StreamState;
 pub use notes::Noted;
@@ -87,11 +86,19 @@ impl Bus {
 
     /// Publishes a value as JSON to the current subscribers.
     pub async fn publish<T: Serialize + ?Sized>(&self, subject: &str, value: &T) -> Result<(), Error> {
-        self.send(subject, None, encode(subject, value)?).await
+        self.send(subject, None, None, encode(subject, value)?).await
     }
 
-    /// Replies on an inbox.
+    /// Publishes bytes as they are.
+    pub async fn publish_bytes(&self, subject: &str, reply: Option<String>, payload: Bytes) -> Result<(), Error> {
+        self.send(subject, reply, None, payload).await
+    }
+
+    /// Replies on an inbox. Refuses any other subject: a question must not make this process send, say, an order.
     pub async fn answer<T: Serialize + ?Sized>(&self, inbox: &str, value: &T) -> Result<(), Error> {
+        if !contract::bus::is_inbox(inbox) {
+            return Err(Error::NoInbox { subject: inbox.to_owned() });
+        }
         self.publish(inbox, value).await
     }
 
@@ -103,13 +110,23 @@ impl Bus {
         question: &Q,
         deadline: Duration,
     ) -> Result<R, RequestError> {
+        self.request_bytes(subject, encode(subject, question)?, None, deadline).await
+    }
+
+    /// Like [`Bus::request`], with the encoded question and a header.
+    pub async fn request_bytes<R: DeserializeOwned>(
+        &self,
+        subject: &str,
+        payload: Bytes,
+        header: Option<(&'static str, String)>,
+        deadline: Duration,
+    ) -> Result<R, RequestError> {
         let until = Instant::now() + deadline;
         let timed_out = || RequestError::TimedOut { subject: subject.to_owned() };
-        let payload = encode(subject, question)?;
         self.wait_connected(until).await.map_err(|_| RequestError::Disconnected)?;
         let inbox = self.inbox();
         let mut answers = timeout_at(until, self.subscribe(&inbox)).await.map_err(|_| timed_out())??;
-        timeout_at(until, self.send(subject, Some(inbox), payload)).await.map_err(|_| timed_out())??;
+        timeout_at(until, self.send(subject, Some(inbox), header, payload)).await.map_err(|_| timed_out())??;
         match timeout_at(until, answers.next_or_no_responders()).await {
             Err(_) => Err(timed_out()),
             Ok(Answered::Message(message)) => message.decode().map_err(RequestError::Malformed),
@@ -149,10 +166,19 @@ impl Bus {
         }
     }
 
-    async fn send(&self, subject: &str, reply: Option<String>, payload: Bytes) -> Result<(), Error> {
+    async fn send(
+        &self,
+        subject: &str,
+        reply: Option<String>,
+        header: Option<(&'static str, String)>,
+        payload: Bytes,
+    ) -> Result<(), Error> {
         let doing = || format!("publishing to {subject}");
         let sending = async {
-            for part in parts::split(subject, payload, self.client.max_payload())? {
+            for mut part in parts::split(subject, payload, self.client.max_payload())? {
+                if let Some((name, value)) = &header {
+                    part.headers.get_or_insert_default().insert(*name, value.as_str());
+                }
                 self.send_one(subject, reply.clone(), part)
                     .await
                     .map_err(|source| Error::Failed { doing: doing(), source: source.into() })?;

@@ -28,13 +28,19 @@ pub fn fits<'a>(
     let room = |(name, candidate): (&NodeName, &Candidate)| {
         let back = given_back.get(name).copied().unwrap_or_default();
         let whole = if candidate.cordon.is_some() { candidate.used } else { candidate.room() };
-        room_on(candidate, whole.minus(candidate.used.minus(back)), need)
+        times_on(candidate, whole.minus(candidate.used.minus(back)), need)
     };
     !nodes.is_empty() && nodes.iter().map(room).fold(0, u64::saturating_add) >= instances
 }
 
-/// How many fit on one node; a size of zero fits any number of times.
-fn room_on(candidate: &Candidate, free: Need, need: Need) -> u64 {
+/// How many pods of a size fit on a node besides those that it has; a cordoned node takes none.
+pub(crate) fn room_on(candidate: &Candidate, need: Need) -> u64 {
+    let is_open = candidate.cordon.is_none();
+    if is_open { times_on(candidate, candidate.room().minus(candidate.used), need) } else { 0 }
+}
+
+/// How often a size fits into the free resources of a node; a size of zero fits any number of times.
+fn times_on(candidate: &Candidate, free: Need, need: Need) -> u64 {
     if candidate.liveness != Liveness::Alive || candidate.engine != EngineState::Up {
         return 0;
     }
@@ -53,14 +59,7 @@ mod tests {
     }
     fn nodes(used: &[Need]) -> BTreeMap<NodeName, Candidate> {
         let facts = NodeFacts { memory: 100, cpu_millis: 1_000, ..Default::default() };
-        let candidate = |used: &Need| Candidate {
-            facts: facts.clone(),
-            used: *used,
-            liveness: Liveness::Alive,
-            engine: EngineState::Up,
-            cordon: None,
-            decommissioned: false,
-        };
+        let candidate = |used: &Need| Candidate { used: *used, ..Candidate::alive(facts.clone()) };
         used.iter().enumerate().map(|(index, used)| (name(index), candidate(used))).collect()
     }
     fn name(index: usize) -> NodeName {

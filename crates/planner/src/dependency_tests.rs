@@ -1,6 +1,5 @@
 //! Pairs are added, kept, updated and removed as the facts require.
 
-use contract::report::EngineState;
 use contract::spec::PodSpec;
 
 use super::*;
@@ -64,14 +63,7 @@ impl DependencyInput {
         plan_dependency(&facts, at(now))
     }
     fn lose(&mut self, node: &str) {
-        let candidate = Candidate {
-            facts: Default::default(),
-            used: Default::default(),
-            liveness: Liveness::Lost,
-            engine: EngineState::Up,
-            cordon: None,
-            decommissioned: false,
-        };
+        let candidate = Candidate { liveness: Liveness::Lost, ..Candidate::alive(Default::default()) };
         self.nodes.insert(node.parse().expect("a name"), candidate);
     }
 }

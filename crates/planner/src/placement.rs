@@ -124,6 +124,13 @@ struct NodeLoad {
 }
 
 impl Candidate {
+    /// A node that can take pods and has none.
+    #[cfg(test)]
+    pub(crate) fn alive(facts: NodeFacts) -> Self {
+        let (used, liveness, engine) = (Need::default(), Liveness::Alive, EngineState::Up);
+        Self { facts, used, liveness, engine, cordon: None, decommissioned: false }
+    }
+
     /// Its capacity.
     pub(crate) fn room(&self) -> Need {
         Need { memory: self.facts.memory, cpu_millis: self.facts.cpu_millis }

@@ -29,15 +29,7 @@ fn name(text: &str) -> NodeName {
 
 fn candidate(memory: u64, cpu_millis: u64) -> Candidate {
     let labels = BTreeMap::from([("group".to_owned(), "default".to_owned())]);
-    let facts = NodeFacts { memory, cpu_millis, labels, ..Default::default() };
-    Candidate {
-        facts,
-        used: Need::default(),
-        liveness: Liveness::Alive,
-        engine: EngineState::Up,
-        cordon: None,
-        decommissioned: false,
-    }
+    Candidate::alive(NodeFacts { memory, cpu_millis, labels, ..Default::default() })
 }
 
 fn pod_spec(memory: i64, filters: &[&str], image: &str) -> PodSpec {

@@ -141,14 +141,7 @@ mod tests {
     fn an_instance_on_a_lost_node_is_in_error_whatever_was_reported_last() {
         let node: NodeName = "a".parse().expect("a name");
         let slot = Slot { node: Some(node), ..Default::default() };
-        let candidate = Candidate {
-            facts: Default::default(),
-            used: Default::default(),
-            liveness: Liveness::Lost,
-            engine: Default::default(),
-            cordon: None,
-            decommissioned: false,
-        };
+        let candidate = Candidate { liveness: Liveness::Lost, ..Candidate::alive(Default::default()) };
         let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&candidate));
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));
     }

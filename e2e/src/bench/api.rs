@@ -5,6 +5,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use contract::bus::Member;
 use fabric::etcd::{Args, Store};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use super::deployd::accepted;
 use super::figure::{Figure, Row};
 use super::progress::Progress;
 use crate::cluster::specs::group;
-use crate::cluster::{Cluster, Request, eventually};
+use crate::cluster::{Cluster, Request, eventually, process};
 
 /// Parallel clients; each sends its next request when it has the answer to the last.
 const CLIENTS: usize = 32;
@@ -174,6 +175,8 @@ async fn another(cluster: &Cluster, number: usize) -> Result<(Child, String), Er
     let name = format!("apiserver-{number}");
     let child = Command::new(cluster.program("deployd-apiserver"))
         .args(["--name", &name, "--listen", &address, "--nats", &nats])
+        .arg("--nats-credentials-file")
+        .arg(cluster.keys().bus(&process(Member::Apiserver, "apiserver-1")?))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use contract::bus::{Identity, Member};
 use contract::name::NodeName;
 use contract::subjects;
 use devcluster::state::ProcessKind;
-use fabric::nats::{Args, Bus};
 use reqwest::Method;
 use rustix::process::Signal;
 
@@ -74,9 +74,8 @@ pub(crate) async fn orders(
     progress: &Progress,
 ) -> Result<Figure, Error> {
     progress.begin(&format!("{count} commands, each until its order is at the agent"));
-    let nats = cluster.nats().ok_or(crate::cluster::Error::State)?;
-    let bus = Bus::connect(&Args::at(nats), "proof").await.map_err(Error::Bus)?;
     let node: NodeName = "node-1".parse().map_err(|_| crate::cluster::Error::State)?;
+    let bus = cluster.bus(&Identity { member: Member::Agent, name: node.clone() }).await?;
     let mut orders = bus.subscribe(&subjects::order(&node)).await.map_err(Error::Bus)?;
     bus.flush().await.map_err(Error::Bus)?;
     let (mut watch, mut times) = (engine.watch(BESIDE), Vec::new());

@@ -3,10 +3,10 @@
 //! The supervisor restarts processes with a growing back-off, hence several clusters for many kills in a short time.
 
 use std::time::Duration;
+use testkit::random::Random;
 
 use crate::chaos::docker_proxy::{EngineCall, KillMoment, KillPoint};
 use crate::chaos::fault::{Fault, any_kills};
-use crate::chaos::random::Random;
 use crate::chaos::scenario::engine_loss::EngineFault;
 use crate::chaos::scenario::node_cut::Cut;
 
@@ -111,7 +111,7 @@ fn trial(name: &str, size: Size, random: &mut Random) -> Trial {
 fn one_moment_each(random: &mut Random) -> Vec<KillPoint> {
     let moments = [KillMoment::Requested, KillMoment::Done, KillMoment::Answered];
     let steps = [EngineCall::Create, EngineCall::Start, EngineCall::Stop, EngineCall::Remove];
-    steps.map(|step| KillPoint { step, moment: moments[random.below(moments.len())] }).to_vec()
+    steps.map(|step| KillPoint { step, moment: moments[random.index(moments.len())] }).to_vec()
 }
 
 #[cfg(test)]

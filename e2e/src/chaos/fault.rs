@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use devcluster::state::ProcessKind;
 use rustix::process::Signal;
+use testkit::random::Random;
 
-use crate::chaos::random::Random;
 use crate::cluster::{Cluster, Error, eventually, signal};
 
 /// Longer than the lease of 5 s, so that a standby leads before the stopped leader continues.
@@ -69,8 +69,8 @@ pub(crate) async fn perform(cluster: &Cluster, fault: &Fault, random: &mut Rando
     };
     // The next fault comes at a random moment of the recovery.
     let pause = match fault {
-        Fault::Kill(_) => 1_000 + random.below(2_000),
-        Fault::KillLeader | Fault::TermLeader | Fault::StopLeader | Fault::Other(_) => 300 + random.below(700),
+        Fault::Kill(_) => 1_000 + random.index(2_000),
+        Fault::KillLeader | Fault::TermLeader | Fault::StopLeader | Fault::Other(_) => 300 + random.index(700),
     };
     tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(0))).await;
     Ok(happened)

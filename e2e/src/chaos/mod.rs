@@ -13,8 +13,6 @@ mod fault;
 mod figures;
 mod foreign_containers;
 mod model;
-mod random;
-mod raw_nats;
 mod request;
 mod run;
 mod scenario;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::chaos::random::Random;
+use testkit::random::Random;
 
 /// Moves leave one of these nodes.
 pub(crate) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -98,29 +98,29 @@ impl Object {
         let mark = self.marks;
         match (self.kind, &self.expected) {
             (Kind::Group { most }, None) => {
-                let count = u32::try_from(random.below(2)).unwrap_or(0) + 1;
+                let count = u32::try_from(random.index(2)).unwrap_or(0) + 1;
                 Change::Create { count: count.min(most) }
             }
-            (Kind::Group { most: 0 }, Some(_)) => match random.below(10) {
+            (Kind::Group { most: 0 }, Some(_)) => match random.index(10) {
                 0 => Change::Delete,
                 _ => Change::Spec { mark },
             },
             (Kind::Group { most }, Some(expected)) => Self::choose_for_group(most, expected, mark, random),
-            (Kind::Constraint | Kind::Callback, Some(_)) if random.percent(50) => Change::Unset,
+            (Kind::Constraint | Kind::Callback, Some(_)) if random.chance(50) => Change::Unset,
             (Kind::Constraint | Kind::Callback, _) => Change::Set { mark },
         }
     }
 
     fn choose_for_group(most: u32, expected: &ExpectedState, mark: u32, random: &mut Random) -> Change {
-        let below = |random: &mut Random, bound: u32| u32::try_from(random.below(bound as usize)).unwrap_or(0);
+        let below = |random: &mut Random, bound: u32| u32::try_from(random.index(bound as usize)).unwrap_or(0);
         let instance = below(random, expected.count + 1);
-        match random.below(20) {
+        match random.index(20) {
             0..=5 => Change::Replica { count: below(random, most) + 1 },
             6..=10 => Change::Spec { mark },
             11 | 12 => Change::Stop { instance },
             13 | 14 => Change::Start { instance },
             15 => Change::Restart { instance },
-            16 | 17 => Change::Drift { from: NODES[random.below(NODES.len())] },
+            16 | 17 => Change::Drift { from: NODES[random.index(NODES.len())] },
             _ => Change::Delete,
         }
     }

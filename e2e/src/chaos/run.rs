@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use devcluster::state::ProcessKind;
 use fabric::shutdown::Shutdown;
+use testkit::random::Random;
 
 use crate::chaos::checks::{self, BrokenPromise, Promise};
 use crate::chaos::control_groups::ControlGroups;
@@ -13,7 +14,6 @@ use crate::chaos::duplicate_watch;
 use crate::chaos::experiment::Trial;
 use crate::chaos::fault::InjectedFault;
 use crate::chaos::model::CommandOutcome;
-use crate::chaos::random::Random;
 use crate::chaos::scenario::agent_steps::AgentSteps;
 use crate::chaos::scenario::engine_loss::EngineLoss;
 use crate::chaos::scenario::kills::Kills;

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::random::Random;
 
 use crate::chaos::checks::{BrokenPromise, Promise};
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::chaos::workload::Load;
 use crate::cluster::extra_node::PURPOSE;
 use crate::cluster::specs::group;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use contract::api::OperationStatus;
 use fabric::shutdown::Shutdown;
+use testkit::random::Random;
 use tokio::task::JoinSet;
 
 use crate::chaos::model::{Change, CommandOutcome, Kind, Object};
-use crate::chaos::random::Random;
 use crate::chaos::request::request;
 use crate::cluster::{Answer, Api, Request};
 
@@ -111,21 +111,21 @@ struct Job {
 }
 
 fn next_job(idle: &mut Vec<Object>, random: &mut Random, key: String) -> Option<Job> {
-    let heavy = random.percent(30);
+    let heavy = random.chance(30);
     let of_weight = |heavy: bool| -> Vec<usize> {
         let is_heavy = |object: &Object| matches!(object.kind, Kind::Group { most } if most > 0);
         (0..idle.len()).filter(|index| is_heavy(&idle[*index]) == heavy && !idle[*index].doubtful).collect()
     };
     // If all groups with instances are busy, an object without takes the command.
     let fits = Some(of_weight(heavy)).filter(|fits| !fits.is_empty()).unwrap_or_else(|| of_weight(false));
-    let index = *fits.get(random.below(fits.len()))?;
+    let index = *fits.get(random.index(fits.len()))?;
     let mut object = idle.swap_remove(index);
-    let late = object.last.is_some() && random.percent(5);
+    let late = object.last.is_some() && random.chance(5);
     let (key, change) = match object.last.clone() {
         Some(last) if late => last,
         Some(_) | None => (key, object.choose(random)),
     };
-    Some(Job { object, key, change, late, duplicate: random.percent(10), first: random.below(2) })
+    Some(Job { object, key, change, late, duplicate: random.chance(10), first: random.index(2) })
 }
 
 async fn carry_out(api: &Api, job: Job, patience: Duration) -> (Object, Entry) {

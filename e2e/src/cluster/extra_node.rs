@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use contract::bus::Member;
 use tokio::process::{Child, Command};
 
-use crate::cluster::{Cluster, Error, eventually};
+use crate::cluster::{Cluster, Error, eventually, process};
 
 /// Label with the purpose of a node: `calm` nodes belong to the cluster, the `hurt` node to the experiment.
 pub(crate) const PURPOSE: &str = "proof";
@@ -62,6 +63,8 @@ fn start(cluster: &Cluster, connections: &Connections) -> Result<Child, Error> {
     let log = devcluster::child::open_log(&cluster.run_folder(), NAME).map_err(prepare)?;
     let mut command = Command::new(cluster.program("deployd-agent"));
     command.args(["--name", NAME, "--cluster", &cluster.id, "--nats", &connections.nats]);
+    command.arg("--nats-credentials-file").arg(cluster.keys().bus(&process(Member::Agent, NAME)?));
+    command.arg("--order-keys-file").arg(cluster.keys().public());
     command.args(["--memory", "2147483648", "--cpus", "2", "--listen", "127.0.0.1:0"]);
     command.args(["--publish-ip", "127.0.0.1", "--advertise-ip", "127.0.0.1"]);
     command.args([

@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
+use contract::bus::Identity;
+use devcluster::keys::Keys;
 use devcluster::state::{Child, Cluster as State, Process};
+use fabric::nats::{Args, Bus};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::api::Api;
 use super::docker::{self, Engine};
+use super::extra_node;
 
 pub(crate) const IMAGE: &str = "deployd/demo:1";
 const PROGRAMS: [&str; 5] =
@@ -24,7 +28,7 @@ const REQUEST: Duration = Duration::from_secs(8);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("cannot prepare {}: build with `cargo build --workspace --bins` and ./deploy/build-demo", path.display())]
+    #[error("cannot prepare {}: build with `cargo build --bins` and ./deploy/build-demo", path.display())]
     Prepare {
         path: PathBuf,
         #[source]
@@ -64,7 +68,11 @@ impl Cluster {
         link_programs(folder.path())?;
         let client = fabric::http::client(REQUEST);
         let mut cluster = Self { folder, id: String::new(), engine, api: Api { urls: Vec::new(), client } };
-        let output = cluster.deployctl(&[&["up", "--detach", "--no-demo", "--port", "0"], flags].concat()).await?;
+        let output = cluster
+            .deployctl(
+                &[&["up", "--detach", "--no-demo", "--port", "0", "--extra-node", extra_node::NAME], flags].concat(),
+            )
+            .await?;
         if !output.status.success() {
             return Err(Error::Failed { what: "up".to_owned(), output: text(&output) });
         }
@@ -93,6 +101,17 @@ impl Cluster {
 
     fn state(&self) -> Option<State> {
         State::load(&self.run_folder()).ok().flatten()
+    }
+
+    /// Connects to the bus as one of the cluster's processes.
+    pub(crate) async fn bus(&self, identity: &Identity) -> Result<Bus, Error> {
+        let args =
+            Args { credentials_file: Some(self.keys().bus(identity)), ..Args::at(self.nats().ok_or(Error::State)?) };
+        Bus::connect(&args, "proof").await.map_err(|error| Error::Run(io::Error::other(error)))
+    }
+
+    pub(crate) fn keys(&self) -> Keys {
+        Keys::of(&self.run_folder())
     }
 
     pub(crate) fn nats(&self) -> Option<String> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent::core::Core;
-use agent::core::io::{Action as Step, Effect, Input, Ledger, Settings};
+use agent::core::io::{Action, Effect, Faults, Input, Ledger, Settings};
 use contract::labels::Owner;
 use contract::name::NodeName;
 use contract::order::OrderMessage;
@@ -17,7 +17,7 @@ use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Message, Subscription};
 use tokio::sync::watch;
 
-use crate::load::engine::Engine;
+use crate::load::engine::DelayedEngine;
 use crate::load::specs::Specs;
 use crate::load::workload;
 
@@ -44,7 +44,7 @@ pub(crate) struct Counts {
 
 pub(crate) struct Node {
     core: Core,
-    engine: Engine,
+    engine: DelayedEngine,
     bus: Bus,
     orders: Subscription,
     resyncs: Subscription,
@@ -67,8 +67,9 @@ pub(crate) struct Common {
 impl Node {
     pub(crate) async fn start(number: u32, bus: Bus, common: &Common) -> Result<Self, Error> {
         let name: NodeName = workload::node_name(number).parse().expect("letters, digits and a dash are a name");
+        let owner = Owner { cluster: "scale".to_owned(), node: name.clone() };
         let settings = Settings {
-            owner: Owner { cluster: "scale".to_owned(), node: name.clone() },
+            owner: owner.clone(),
             identity: format!("{name}-disk"),
             incarnation: format!("{name}-1"),
             facts: workload::node_facts(number),
@@ -77,11 +78,11 @@ impl Node {
             most_restarts: 3,
             restart_window: Duration::from_secs(60),
             alone_after: Duration::from_secs(3600),
-            mutant: None,
+            faults: Faults::default(),
         };
         Ok(Self {
             core: Core::new(settings, Ledger::default()),
-            engine: Engine::new(number, Arc::clone(&common.specs)),
+            engine: DelayedEngine::new(number, owner),
             orders: bus.subscribe(&subjects::order(&name)).await?,
             resyncs: bus.subscribe(&subjects::resync(&name)).await?,
             reports: subjects::report(&name),
@@ -135,19 +136,13 @@ impl Node {
 
     /// Actions that ended at the same time become one batch of inputs.
     fn due(&mut self) -> Vec<Input> {
-        let ended = self.engine.ended(self.clock.now());
-        let mut inputs = Vec::with_capacity(ended.len() + 1);
-        for (instance, step, seen) in ended {
-            match &step {
-                Step::Create { .. } => drop(self.counts.made.fetch_add(1, Ordering::Relaxed)),
-                Step::Replace { .. } => {
-                    self.counts.made.fetch_add(1, Ordering::Relaxed);
-                    self.counts.removed.fetch_add(1, Ordering::Relaxed);
-                }
-                Step::Remove { .. } => drop(self.counts.removed.fetch_add(1, Ordering::Relaxed)),
-                Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Stop { .. } => {}
-            }
-            inputs.push(Input::ActionDone { instance, action: step, result: Ok(seen) });
+        let mut inputs = self.engine.ended(self.clock.now());
+        for input in &inputs {
+            let Input::ActionDone { action, .. } = input else { continue };
+            let makes = matches!(action, Action::Create { .. } | Action::Replace { .. });
+            let removes = matches!(action, Action::Remove { .. } | Action::Replace { .. });
+            self.counts.made.fetch_add(u64::from(makes), Ordering::Relaxed);
+            self.counts.removed.fetch_add(u64::from(removes), Ordering::Relaxed);
         }
         if inputs.is_empty() {
             inputs.push(Input::Tick);
@@ -173,10 +168,10 @@ impl Node {
                 self.counts.failures.fetch_add(u64::from(sent.is_err()), Ordering::Relaxed);
                 None
             }
-            Effect::Perform { instance, action: step } => {
-                let creates = matches!(step, Step::Create { .. } | Step::Replace { .. });
+            Effect::Perform { instance, action } => {
+                let creates = matches!(action, Action::Create { .. } | Action::Replace { .. });
                 self.counts.begun.fetch_add(u64::from(creates), Ordering::Relaxed);
-                self.engine.begin(instance, step, now + self.start_after);
+                self.engine.begin(instance, action, now + self.start_after);
                 None
             }
             Effect::Fetch { image } => Some(Input::Fetched { image, result: Ok(()) }),

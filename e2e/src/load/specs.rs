@@ -1,4 +1,4 @@
-//! Specs and group names shared by all nodes of a run, with the digests of the specs.
+//! Specs and group names shared by all nodes of a run.
 //!
 //! Real nodes parse every spec in their own process. Here a group of 1,000 instances would be in memory 1,000 times. Messages and
 //! what nodes read from them stay the same.
@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contract::digest::Digest;
 use contract::name::GroupName;
 use contract::order::OrderMessage;
 use contract::pod_id::{PodId, SpecKey};
@@ -14,13 +13,7 @@ use contract::spec::PodSpec;
 
 #[derive(Debug, Default)]
 pub(crate) struct Specs {
-    known: Mutex<BTreeMap<SpecKey, Known>>,
-}
-
-#[derive(Debug)]
-struct Known {
-    spec: Arc<PodSpec>,
-    digest: Arc<str>,
+    known: Mutex<BTreeMap<SpecKey, Arc<PodSpec>>>,
 }
 
 impl Specs {
@@ -31,29 +24,21 @@ impl Specs {
             OrderMessage::Delta(delta) => (&mut delta.pods.put, &mut delta.specs.put),
         };
         let own = std::mem::take(specs).into_iter();
-        *specs =
-            own.map(|(key, spec)| self.with(&key, &spec, |key, known| (key.clone(), known.spec.clone()))).collect();
+        *specs = own.map(|(key, spec)| self.known(key, spec)).collect();
         let names: BTreeSet<GroupName> = specs.keys().map(|key| key.group.clone()).collect();
         let named = |pod: PodId| PodId { group: names.get(&pod.group).cloned().unwrap_or(pod.group), ..pod };
         *pods = std::mem::take(pods).into_iter().map(|(pod, assignment)| (named(pod), assignment)).collect();
         message
     }
 
-    pub(crate) fn digest(&self, key: &SpecKey, spec: &Arc<PodSpec>) -> Arc<str> {
-        self.with(key, spec, |_, known| Arc::clone(&known.digest))
-    }
-
-    fn with<T>(&self, key: &SpecKey, spec: &Arc<PodSpec>, see: impl FnOnce(&SpecKey, &Known) -> T) -> T {
+    fn known(&self, key: SpecKey, spec: Arc<PodSpec>) -> (SpecKey, Arc<PodSpec>) {
         // No code panics while it holds the lock, and the map is valid after every step.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |known: &Known| Arc::ptr_eq(&known.spec, spec) || known.spec == *spec;
-        if let Some((key, known)) = known.get_key_value(key).filter(|(_, known)| is_same(known)) {
-            return see(key, known);
+        if let Some((key, known)) = known.get_key_value(&key).filter(|(_, known)| **known == spec) {
+            return (key.clone(), Arc::clone(known));
         }
-        let fresh = Known { spec: Arc::clone(spec), digest: Digest::of(&**spec).to_string().into() };
-        let seen = see(key, &fresh);
-        known.insert(key.clone(), fresh);
-        seen
+        known.insert(key.clone(), Arc::clone(&spec));
+        (key, spec)
     }
 }
 
@@ -91,7 +76,5 @@ mod tests {
         assert!(Arc::ptr_eq(spec(&first), spec(&again)));
         assert_eq!(name(&first), name(&again));
         assert_eq!((&first, &other), (&order("a"), &order("b")));
-        let key: SpecKey = "a.v1".parse().unwrap();
-        assert_eq!(*specs.digest(&key, spec(&first)), *Digest::of(&**spec(&first)).to_string());
     }
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 /// How it behaves.
@@ -15,6 +15,7 @@ pub(crate) enum Manner {
     Refuses,
     Hangs,
     Redirects(String),
+    Answers(u16, &'static str),
 }
 
 /// What it was sent.
@@ -22,6 +23,7 @@ pub(crate) enum Manner {
 pub(crate) struct Post {
     pub(crate) at: Instant,
     pub(crate) content_type: String,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
@@ -67,15 +69,17 @@ impl Receiver {
 }
 
 async fn receive(State(memory): State<Memory>, request: Request) -> Response {
+    let headers = request.headers().clone();
     let content_type = request.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
     let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();
-    memory.posts.lock().unwrap().push(Post { at: Instant::now(), content_type, body });
+    memory.posts.lock().unwrap().push(Post { at: Instant::now(), content_type, headers, body });
     let manner = memory.manner.lock().unwrap().clone();
     match manner {
         Manner::Takes => StatusCode::NO_CONTENT.into_response(),
         Manner::Refuses => (StatusCode::INTERNAL_SERVER_ERROR, "out of order".repeat(10_000)).into_response(),
         Manner::Hangs => std::future::pending().await,
+        Manner::Answers(status, body) => (StatusCode::from_u16(status).unwrap(), body).into_response(),
         Manner::Redirects(to) => (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, to)]).into_response(),
     }
 }

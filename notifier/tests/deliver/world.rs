@@ -14,6 +14,8 @@ use fabric::nats::{Args, Bus, StreamSpec};
 use fabric::shutdown::Shutdown;
 use notifier::app::{App, Error};
 use notifier::config::Config;
+use notifier::resolve::SystemResolver;
+use reqwest::dns::Resolve;
 use serde::Serialize;
 
 use crate::receiver::{Post, Receiver};
@@ -54,17 +56,27 @@ impl World {
         Self { nats, bus, directory }
     }
 
+    /// A notifier that may post to the receivers of the test.
     pub(crate) async fn notifier(&self, flags: &[&str]) -> Running {
+        let flags = [&["--callback-allow", "127.0.0.0/8"], flags].concat();
+        self.strict_notifier(&flags, Arc::new(SystemResolver)).await
+    }
+
+    /// A notifier with these flags only.
+    pub(crate) async fn strict_notifier(&self, flags: &[&str], resolver: Arc<dyn Resolve>) -> Running {
         let url = self.nats.url();
-        let mut arguments = vec!["deployd-notifier", "--listen", "127.0.0.1:0", "--nats", &url];
+        let mut arguments = vec!["deployd-notifier", "--nats", &url];
         arguments.extend(flags);
+        if !flags.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
         let config = Config::parse_from(arguments);
         let shutdown = Shutdown::new();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (ready, built) = tokio::sync::oneshot::channel();
         let stop = shutdown.clone();
         let task = runtime.spawn(async move {
-            let app = App::build(config).await?;
+            let app = App::build_with(config, resolver).await?;
             ready.send(()).unwrap();
             app.run(stop).await
         });

@@ -16,6 +16,7 @@ use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
 use planner::group::GroupTimeouts;
 
+pub use super::faults::{Faults, Mutant};
 use super::queries::dry_run::DryRun;
 
 /// Where an answer is awaited: a NATS inbox, opaque to the core.
@@ -261,8 +262,8 @@ pub struct Settings {
     pub most_outcomes: usize,
     /// Orders in flight, at most. Other nodes wait for an answer to one of them.
     pub orders_at_once: usize,
-    /// Switches off one guard, to show that the simulator would notice. Never set outside it.
-    pub mutant: Option<Mutant>,
+    /// Guards that the simulator or a test switches off; empty in the programs.
+    pub faults: Faults,
 }
 
 impl Settings {
@@ -271,55 +272,6 @@ impl Settings {
         let Self { operation_limit: operation, health_poll, early_exit, .. } = *self;
         GroupTimeouts { operation, health_poll, early_exit }
     }
-}
-
-/// A guard that can be switched off to prove that it is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mutant {
-    /// Effects leave before their commit is stored.
-    EffectsBeforeCommit,
-    /// A command seen twice takes effect twice.
-    NoDeduplication,
-    /// A new leader declares silent nodes lost immediately.
-    NoFailoverGrace,
-    /// What is reported of one pod of an instance is taken for true of each.
-    CountsByName,
-    /// A stopped engine plans, and a read-only one accepts changes.
-    NoBrakes,
-    /// A group takes its stream ports even if another group owns them.
-    NoPortClaims,
-    /// An instance is ordered elsewhere before the node it leaves confirmed that its pod is gone.
-    NoLettingGo,
-    /// An upgraded instance runs even if it was stopped.
-    ForgetsStops,
-    /// A drift takes the lock from a running operation.
-    NoLock,
-    /// A patch gets the version its client sent.
-    ClientsVersion,
-    /// A rollback takes the number of the version it goes back to.
-    VersionGoesBack,
-    /// A new leader's orders hold no dependency pods.
-    ForgetsPairs,
-    /// Instances that do not run need no dependency pods.
-    NeedsOfRunning,
-    /// A rollout continues without being confirmed.
-    ConfirmsItself,
-    /// The progress of a rollout is not stored with the instances it changed.
-    ForgetsReleases,
-    /// A rollout surges by two pods more than allowed.
-    SurgesMore,
-    /// A rollout makes two more instances unavailable than allowed.
-    TakesMore,
-    /// A pod is touched without being taken out of service.
-    SkipsDrains,
-    /// A rollback replaces every instance, also those with the target's content.
-    SparesNobody,
-    /// Agents do not spare orphans.
-    SweepsOrphans,
-    /// A new leader forgets which nodes are cordoned.
-    ForgetsCordons,
-    /// Reconciling a group or a dependency pod with an image called `panic…` panics, for tests of the quarantine.
-    PanicsOnPurpose,
 }
 
 impl Default for Settings {
@@ -344,7 +296,7 @@ impl Default for Settings {
             // An agent answers within milliseconds, a fsync included: thousands of orders a second, and few enough that none of
             // them waits long for its node when the nodes are busy.
             orders_at_once: 64,
-            mutant: None,
+            faults: Faults::default(),
         }
     }
 }

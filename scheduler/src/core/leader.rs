@@ -3,29 +3,29 @@
 //! [`Leader`] is the state that only a leader has, [`Leading`] the leader at work on one input. An input is observed or applied
 //! as a command (`Core::on`); [`Leading::work`] does what follows from it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::event::Kind;
-use contract::fence::Term;
-use contract::name::{GroupName, NodeName};
+use contract::name::GroupName;
 use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
-use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 use super::commands::limits::StoreSize;
 use super::commit::Outbox;
 use super::commit::durability::CommitTimes;
+use super::commit::specs::SpecChanges;
 use super::dispatch::desired::assignments;
 use super::dispatch::dispatcher::Dispatcher;
 use super::events::conditions::Conditions;
 use super::events::dedup::EventDedup;
 use super::io::{Effect, Mutant, Settings};
+use super::leadership::Leadership;
+use super::observe::listening::Listening;
 use super::observe::losses::Losses;
 use super::observe::reports::ReportCache;
-use super::reconcile::coalesce::Coalesced;
-use super::reconcile::rate_limit::RateLimit;
+use super::reconcile::queue::Queue;
 use super::reconcile::removal::nodes_of_removed;
 use super::state::State;
 use super::state::load::Stored;
@@ -39,31 +39,13 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
 /// What only a leader has.
 #[derive(Debug)]
 pub(super) struct Leader {
-    pub(super) term: Term,
-    /// Since when it listens without a break.
-    pub(super) listening_since: Timestamp,
-    /// When the last report of any node arrived.
-    pub(super) last_heard_at: Timestamp,
+    pub(super) leadership: Leadership,
+    pub(super) listening: Listening,
     pub(super) dispatch: Dispatcher,
-    /// For each node, the groups that are reconciled again when it reports or acknowledges an order.
-    pub(super) waiting_on_node: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
-    /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
-    pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
-    /// Groups whose pod specs an older version stored under other digests: the next write of the record stores them again.
-    pub(super) redigested: BTreeSet<GroupName>,
+    pub(super) specs: SpecChanges,
     pub(super) timers: Timers,
-    pub(super) to_reconcile: BTreeSet<GroupName>,
-    /// Delays reconciliation that reports request.
-    pub(super) rate_limit: RateLimit,
-    /// Groups whose reports are coalesced.
-    pub(super) coalesced: Coalesced,
-    /// Groups with an instance that found no place.
-    pub(super) unschedulable: BTreeSet<GroupName>,
-    /// The group that the slow sweep marked last.
-    pub(super) swept: Option<GroupName>,
-    /// A group returned stream ports since ports were last granted. True at the start of a leadership.
-    pub(super) ports_freed: bool,
+    pub(super) queue: Queue,
     pub(super) event_dedup: EventDedup,
     /// What goes wrong and stays so.
     pub(super) conditions: Conditions,
@@ -71,45 +53,22 @@ pub(super) struct Leader {
     pub(super) losses: Losses,
     /// Since when decisions are known to be stored.
     pub(super) commit_times: CommitTimes,
-    /// Why it will not lead any longer.
-    pub(super) resigned: Option<String>,
-    /// Why it steps down after the last commit. Its effects are performed, unlike those of a leader that resigned.
-    pub(super) step_down: Option<String>,
-    /// This leader only puts a backup in place.
-    pub(super) restoring: bool,
-    /// The highest term above its own that a node's answer named.
-    pub(super) overtaken: Term,
-    /// The store came back with an older state: nothing is reconciled until a backup is restored.
-    pub(super) store_is_behind: bool,
 }
 
 impl Leader {
-    pub(super) fn new(term: Term, floor: u64, state: &State, outbox: Outbox, now: Timestamp) -> Self {
+    pub(super) fn new(leadership: Leadership, floor: u64, state: &State, outbox: Outbox, now: Timestamp) -> Self {
         Self {
-            term,
-            listening_since: now,
-            last_heard_at: now,
+            leadership,
+            listening: Listening::start(now),
             dispatch: Dispatcher::new(floor, state),
-            waiting_on_node: BTreeMap::new(),
             outbox,
-            respecified: BTreeMap::new(),
-            redigested: BTreeSet::new(),
+            specs: SpecChanges::default(),
             timers: Timers::default(),
-            to_reconcile: BTreeSet::new(),
-            rate_limit: RateLimit::default(),
-            coalesced: Coalesced::new(),
-            unschedulable: BTreeSet::new(),
-            swept: None,
-            ports_freed: true,
+            queue: Queue::new(),
             event_dedup: EventDedup::new(state),
             conditions: Conditions::default(),
             losses: Losses::default(),
             commit_times: CommitTimes::of_stored(state, now),
-            resigned: None,
-            step_down: None,
-            restoring: state.restore.is_some(),
-            overtaken: Term(0),
-            store_is_behind: false,
         }
     }
 }
@@ -133,7 +92,7 @@ pub(super) struct Leading<'a> {
 
 impl Leading<'_> {
     pub(super) fn has_mutant(&self, mutant: Mutant) -> bool {
-        self.settings.mutant == Some(mutant)
+        self.settings.faults.has(mutant)
     }
 
     /// The second half of the loop, after an input was observed or applied as a command: reconcile → commit → dispatch.
@@ -142,7 +101,7 @@ impl Leading<'_> {
             self.fire_guarded(timer);
         }
         // An agent that applied orders of an older state would refuse the newer state when a restore brings it back.
-        if self.lead.restoring || self.lead.store_is_behind {
+        if !self.lead.leadership.may_reconcile() {
             return self.commit();
         }
         self.reconcile_marked();
@@ -161,13 +120,13 @@ impl Leading<'_> {
     pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Node(node) => self.judge_node(&node),
-            Timer::Group(group) => drop(self.lead.to_reconcile.insert(group)),
+            Timer::Group(group) => self.lead.queue.mark(group),
             Timer::Coalesced(group) => reconcile::coalesce::check_coalesced(self, group),
-            Timer::Dependency(name) => reconcile::dependencies::mark_dependency(self, name),
+            Timer::Dependency(name) => self.state.dependencies.mark(name),
             Timer::Order(node) => self.check_queue(&node),
             // The order leaves in `send_orders`, which follows every input.
             Timer::Window => {}
-            Timer::Unschedulable => self.lead.to_reconcile.extend(self.lead.unschedulable.iter().cloned()),
+            Timer::Unschedulable => self.lead.queue.mark_all_unschedulable(),
             Timer::Condition(key) => events::conditions::check(self, key),
             Timer::Losses => observe::losses::check_losses(self),
             Timer::Sweep => self.sweep(),
@@ -231,7 +190,7 @@ impl Leading<'_> {
             }
         }
         for (name, group) in &mut self.state.groups {
-            self.lead.to_reconcile.insert(name.clone());
+            self.lead.queue.mark(name.clone());
             if group.is_removing() {
                 group.unconfirmed_nodes = nodes_of_removed(group, &nodes);
             }
@@ -241,7 +200,7 @@ impl Leading<'_> {
         observe::history::note_all_history(self);
         events::incident::note_all_missed(self);
         events::conditions::note_all_conditions(self);
-        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
+        let message = format!("{} leads, term {}", self.settings.name, self.lead.leadership.term());
         self.emit(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
         self.lead.timers.set(Timer::Sweep, Some(self.now + SWEEP_EVERY));
     }

@@ -10,8 +10,10 @@ mod commands;
 mod commit;
 mod dispatch;
 mod events;
+pub mod faults;
 pub mod io;
 mod leader;
+mod leadership;
 mod observe;
 pub mod queries;
 mod reconcile;
@@ -36,6 +38,7 @@ use self::commands::limits::StoreSize;
 use self::commit::Outbox;
 use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
+use self::leadership::{Ending, Leadership};
 use self::observe::reports::ReportCache;
 use self::queries::{Answered, Queries};
 use self::state::load::Stored;
@@ -155,17 +158,21 @@ impl Core {
     /// When the core wants [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
-        if lead.restoring {
+        if lead.leadership.is_restoring() {
             return lead.timers.next();
         }
         // What a stopped engine has marked waits for its start, however long.
-        let idle = lead.to_reconcile.is_empty() && self.state.dependencies.is_settled();
-        if idle || lead.store_is_behind || self.state.is_paused() { lead.timers.next() } else { Some(self.now) }
+        let idle = lead.queue.is_empty() && self.state.dependencies.is_settled();
+        if idle || lead.leadership.is_store_behind() || self.state.cluster.is_paused() {
+            lead.timers.next()
+        } else {
+            Some(self.now)
+        }
     }
 
     /// The term while this process leads.
     pub fn term(&self) -> Option<Term> {
-        self.leader().map(|lead| lead.term)
+        self.leader().map(|lead| lead.leadership.term())
     }
     fn leader(&self) -> Option<&Leader> {
         match &self.role {
@@ -175,7 +182,7 @@ impl Core {
     }
     /// How far which command stream is in effect: a new leader reads on from here.
     pub fn cursor(&self) -> &Cursor {
-        &self.state.cursor
+        self.state.store.cursor()
     }
     /// Orders an agent found to differ under one fence; anything but 0 is a bug.
     pub fn disagreements(&self) -> u64 {
@@ -183,7 +190,7 @@ impl Core {
     }
     /// Nodes that belong to another store.
     pub fn foreign_store(&self) -> usize {
-        self.state.foreign_store.len()
+        self.state.nodes.foreign_count()
     }
     /// Stored values that cannot be read.
     pub fn unreadable(&self) -> u64 {
@@ -215,19 +222,22 @@ impl Core {
             effects: Vec::new(),
         };
         act(&mut leading);
-        if leading.lead.resigned.is_none() && leading.lead.step_down.is_none() && !self.is_batching {
+        if !leading.lead.leadership.is_ending() && !self.is_batching {
             leading.work();
         }
         let mut effects = leading.effects;
-        self.overtaken = self.overtaken.max(lead.overtaken);
-        if let Some(reason) = lead.step_down.take().filter(|_| lead.resigned.is_none()) {
-            self.follow();
-            effects.push(Effect::StepDown { reason });
-            return effects;
-        }
-        let Some(reason) = lead.resigned.take() else { return effects };
+        self.overtaken = self.overtaken.max(lead.leadership.overtaken());
+        let reason = match lead.leadership.take_ending() {
+            None => return effects,
+            Some(Ending::StepDown { reason }) => reason,
+            Some(Ending::Resignation { reason }) => {
+                effects.clear();
+                reason
+            }
+        };
         self.follow();
-        vec![Effect::StepDown { reason }]
+        effects.push(Effect::StepDown { reason });
+        effects
     }
 
     /// Builds the state from what is stored and reported. Returns the values that cannot be read.
@@ -247,7 +257,7 @@ impl Core {
             let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
             let is_heard = heard_at.is_some_and(|at| self.now.since(at) < fresh);
             // A node without a record that does not report was removed.
-            if is_heard || self.state.records.contains_key(node) {
+            if is_heard || self.state.nodes.record(node).is_some() {
                 self.state.put_node(node, &report.head.facts, report.head.engine);
             }
         }
@@ -256,9 +266,9 @@ impl Core {
     /// Stops leading and forgets every decision that was not committed.
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
-            self.counted = (lead.term, lead.dispatch.highest_generation());
+            self.counted = (lead.leadership.term(), lead.dispatch.highest_generation());
             // No node obeyed what was committed to an older state: the newer state lacks those commits when it is put back.
-            if !lead.store_is_behind {
+            if !lead.leadership.is_store_behind() {
                 self.progress.clone_from(lead.outbox.progress());
             }
             self.role = Role::Follower;
@@ -280,23 +290,15 @@ impl Core {
         let unread = self.rebuild();
         let mut effects: Vec<Effect> = unread.iter().cloned().map(Effect::Bury).collect();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
-        if let Some(reason) = &self.state.no_cursor {
-            // Without it every command of the stream would take effect once more.
-            let reason = format!("the cursor of the command stream cannot be read: {reason}");
+        if let Some(reason) = self.state.store.obstacle() {
             effects.push(Effect::StepDown { reason });
             return effects;
         }
-        if let Some(reason) = self.state.unsound.clone() {
-            effects.push(Effect::StepDown { reason });
-            return effects;
-        }
-        let progress = self.state.progress.clone().unwrap_or_else(|| Progress::since(term));
-        let progress = progress.of_store(&self.state.store.stores);
-        let outbox = Outbox::over(&self.stored, unfinished, term, progress);
-        let mut leader = Leader::new(term, floor, &self.state, outbox, self.now);
-        leader.overtaken = self.overtaken;
+        let outbox = Outbox::over(&self.stored, unfinished, term, self.state.store.progress(term));
+        let restore = self.state.store.restore().cloned();
+        let leadership = Leadership::new(term, restore.is_some(), self.overtaken);
+        let leader = Leader::new(leadership, floor, &self.state, outbox, self.now);
         self.role = Role::Leader(Box::new(leader));
-        let restore = self.state.restore.clone();
         let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
             Some(restore) => commands::restore::put_in_place(leading, restore),
@@ -317,7 +319,7 @@ impl Core {
             return self.lead(|leading| leading.emit(events));
         }
         if let Role::Leader(lead) = &self.role
-            && !lead.restoring
+            && !lead.leadership.is_restoring()
         {
             return self.lead(|leading| leading.report(message));
         }
@@ -351,7 +353,7 @@ impl Core {
             return Vec::new();
         };
         // A full store refuses writes, so a decision in memory may be lost and made again.
-        let is_stuck = self.state.warnings.contains_key(&Warning::StoreFull);
+        let is_stuck = self.state.warns_of(Warning::StoreFull);
         let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.may_be_incomplete());
         let answer = match answered {
             Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
@@ -372,8 +374,8 @@ impl Core {
 
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
     fn may_be_incomplete(&self) -> bool {
-        let is_replaced = self.leader().is_some_and(|lead| lead.store_is_behind || lead.restoring);
-        is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
+        let is_replaced = self.leader().is_some_and(|lead| !lead.leadership.may_reconcile());
+        is_replaced || self.state.nodes.foreign_count() > 0 || self.state.cluster.are_callbacks_unread()
     }
 
     /// A standby has no timers: it judges liveness when a query arrives.
@@ -387,7 +389,7 @@ impl Core {
         let names: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         for name in names {
             let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
-            let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
+            let found_lost = self.state.nodes.was_lost(&name);
             let deaf_until = self.reports.deaf_until;
             let hearing =
                 Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };

@@ -42,51 +42,29 @@ use contract::digest::Digest;
 use contract::event::Event;
 use contract::fence::{Fence, Term};
 use contract::keys;
-use contract::name::{GroupName, NodeName};
+use contract::name::NodeName;
 use contract::notice::NoticeBody;
-use contract::order::{Assignment, Order, OrderMessage, OrderReply};
+use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
-use contract::progress::Progress;
 use contract::query::{Answer, ClusterView, GroupView, NodeView, Query, Reply};
-use contract::report::{
-    ContainerFacts, EngineState, FetchState, Fetched, Heartbeat, NodeFacts, PodFacts, Report, ReportHead,
-    ReportMessage, Stamp,
-};
+use contract::report::{ContainerFacts, EngineState, FetchState, Heartbeat, PodFacts, ReportMessage};
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 
+use testkit::node::FakeNode;
+use testkit::samples::{fence, group, group_spec as spec, node};
+use testkit::store::{Arrived, Change, FakeStore};
+
 use super::Core;
 use super::io::{Commit, CommitResult, Delivery, Effect, Input, Mirror, Settings, Write};
-
-/// An agent that applies orders immediately and whose engine never fails.
-#[derive(Debug, Clone)]
-struct Agent {
-    order: Order,
-    incarnation: u32,
-    sequence: u64,
-    memory: u64,
-    cpu_millis: u64,
-    /// States of pods that differ from the ordered target.
-    states: BTreeMap<String, RunState>,
-    /// Pods that keep running although the order does not contain them.
-    stuck_pods: BTreeSet<PodId>,
-    /// Facts that it reports of a pod instead of the default ones.
-    facts: BTreeMap<String, PodFacts>,
-    engine: EngineState,
-    containers: BTreeMap<String, Vec<ContainerFacts>>,
-    zone: String,
-    identity: String,
-    /// The state of images that orders ask it to fetch; `None` for an agent that cannot fetch ahead.
-    fetch_state: Option<FetchState>,
-}
 
 /// A core, its store, its agents and everything that it has sent.
 struct Rig {
     core: Core,
     now: i64,
-    store: BTreeMap<String, Vec<u8>>,
-    agents: BTreeMap<NodeName, Agent>,
+    store: FakeStore,
+    agents: BTreeMap<NodeName, FakeNode>,
     /// Nodes that receive no order and send no report.
     unreachable: BTreeSet<NodeName>,
     sequence: u64,
@@ -104,31 +82,6 @@ struct Rig {
     full_commits: u32,
 }
 
-fn node(text: &str) -> NodeName {
-    text.parse().expect("a name")
-}
-fn group(text: &str) -> GroupName {
-    text.parse().expect("a name")
-}
-
-/// A valid group.
-fn spec(name: &str, instances: i64) -> PodGroupSpec {
-    let container =
-        ContainerSpec { image: "demo".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
-    let pod = PodSpec {
-        name: name.to_owned(),
-        namespace: "hello".to_owned(),
-        containers: vec![container],
-        ..Default::default()
-    };
-    PodGroupSpec {
-        name: name.to_owned(),
-        namespace: "hello".to_owned(),
-        num_instances: instances,
-        pod,
-        ..Default::default()
-    }
-}
 fn create(name: &str, instances: i64) -> Verb {
     Verb::CreateGroup { spec: Box::new(spec(name, instances)) }
 }
@@ -147,7 +100,7 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
     let mut rig = Rig {
         core: Core::new(settings),
         now: 1_000_000,
-        store: BTreeMap::new(),
+        store: FakeStore::default(),
         agents: BTreeMap::new(),
         unreachable: BTreeSet::new(),
         sequence: 0,
@@ -165,106 +118,12 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
     };
     rig.elect();
     for name in nodes {
-        rig.agents.insert(node(name), Agent::new());
+        rig.agents.insert(node(name), FakeNode::default());
         rig.report(name);
     }
     rig.report_all();
     rig.clear();
     rig
-}
-
-impl Agent {
-    fn new() -> Self {
-        let (memory, cpu_millis) = (1024 << 20, 16_000);
-        let (states, facts, containers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (order, engine, stuck_pods) = (Order::default(), EngineState::Up, BTreeSet::new());
-        let (incarnation, sequence, zone, fetch_state, identity) = (1, 1, String::new(), None, String::new());
-        Self {
-            order,
-            incarnation,
-            sequence,
-            memory,
-            cpu_millis,
-            states,
-            stuck_pods,
-            facts,
-            engine,
-            containers,
-            zone,
-            identity,
-            fetch_state,
-        }
-    }
-    fn stamp(&self, name: &NodeName) -> Stamp {
-        Stamp {
-            node: name.clone(),
-            incarnation: self.incarnation.to_string(),
-            sequence: self.sequence,
-            identity: self.identity.as_str().into(),
-        }
-    }
-    fn whole(&self, name: &NodeName) -> Report {
-        let facts = NodeFacts {
-            ip: format!("ip-of-{name}"),
-            memory: self.memory,
-            cpu_millis: self.cpu_millis,
-            labels: BTreeMap::from(
-                [("group", "default"), ("zone", &self.zone)].map(|(key, value)| (key.to_owned(), value.to_owned())),
-            ),
-            fetches_ahead: self.fetch_state.is_some(),
-            ..Default::default()
-        };
-        let (applied, order_digest) = (self.order.fence, self.order.digest());
-        let (stamp, engine, progress) = (self.stamp(name), self.engine, self.order.progress.clone());
-        let head = ReportHead { stamp, applied, order_digest, engine, facts, progress };
-        let facts = |pod: &PodId, does| {
-            self.facts.get(&pod.to_string()).cloned().unwrap_or_else(|| self.default_facts(pod, does))
-        };
-        let ordered = self.order.pods.iter().map(|(pod, does)| (pod.clone(), facts(pod, does)));
-        let surplus = self.stuck_pods.iter().filter(|pod| !self.order.pods.contains_key(*pod));
-        let leaving = PodFacts { state: RunState::Success, leaving: true, ..Default::default() };
-        let pods = ordered.chain(surplus.map(|pod| (pod.clone(), leaving.clone()))).collect();
-        Report { head, pods }
-    }
-    fn default_facts(&self, pod: &PodId, assignment: &Assignment) -> PodFacts {
-        let target = match assignment.target {
-            TargetState::Run => RunState::Success,
-            TargetState::Stop => RunState::Exit,
-        };
-        PodFacts {
-            state: self.states.get(&pod.to_string()).copied().unwrap_or(target),
-            containers: self.containers.get(&pod.to_string()).cloned().unwrap_or_default(),
-            starts_done: assignment.starts_requested,
-            restarts_done: assignment.restarts_requested,
-            fetched: assignment.fetch.as_ref().zip(self.fetch_state).map(|(fetch, state)| Fetched {
-                version: fetch.version,
-                state,
-                error: String::new(),
-            }),
-            ..Default::default()
-        }
-    }
-    fn apply(&mut self, message: &OrderMessage) -> OrderReply {
-        let next = match message {
-            OrderMessage::Whole(order) => Some(order.clone()),
-            OrderMessage::Delta(delta) => self.order.changed_by(self.order.digest(), delta),
-        };
-        if planner::fence::is_foreign(&self.order.stores, message.stores()) {
-            let (have, stores) = (self.order.fence, self.order.stores.clone());
-            return OrderReply::Foreign { have, stores, progress: Progress::default() };
-        }
-        if planner::fence::is_behind(&self.order.progress, message.progress()) {
-            let (have, stores) = (self.order.fence, self.order.stores.clone());
-            return OrderReply::Foreign { have, stores, progress: self.order.progress.clone() };
-        }
-        let Some(next) = next else { return OrderReply::NeedWhole { have: self.order.fence } };
-        if next.fence < self.order.fence {
-            return OrderReply::Stale { have: self.order.fence };
-        }
-        self.order = next;
-        self.sequence += 1;
-        OrderReply::Accepted { fence: self.order.fence, digest: self.order.digest() }
-    }
 }
 
 impl Rig {
@@ -321,25 +180,24 @@ impl Rig {
             self.full_commits -= 1;
             return Input::Committed { id: commit.id, result: CommitResult::Full };
         }
-        let now = self.time();
-        for write in &commit.writes {
-            // As with etcd, the watch reports a write before its transaction is answered.
-            let mirror = match write.clone() {
-                Write::Put { key, value, .. } => {
-                    self.store.insert(key.clone(), value.clone());
-                    Mirror::Put(key, value)
-                }
-                Write::Delete { key } => {
-                    self.store.remove(&key);
-                    Mirror::Delete(key)
-                }
+        let (now, id) = (self.time(), commit.id);
+        let result = match self.store.commit((commit.term, id), commit.writes.iter().map(change), now) {
+            Arrived::Stored => CommitResult::Stored,
+            Arrived::Again => return Input::Committed { id, result: CommitResult::Stored },
+            Arrived::Fenced => return Input::Committed { id, result: CommitResult::Fenced },
+            Arrived::Refused => return Input::Committed { id, result: CommitResult::Full },
+        };
+        // As with etcd, the watch reports a write before its transaction is answered.
+        for write in commit.writes.iter().cloned() {
+            let mirror = match write {
+                Write::Put { key, value, .. } => Mirror::Put(key, value),
+                Write::Delete { key } => Mirror::Delete(key),
             };
             let effects = self.core.on(Input::Mirror(mirror), now);
             assert!(effects.is_empty(), "{effects:?}");
         }
-        let id = commit.id;
         self.commits.push(commit);
-        Input::Committed { id, result: CommitResult::Stored }
+        Input::Committed { id, result }
     }
 
     fn send(&mut self, node: NodeName, message: OrderMessage) -> Input {
@@ -352,9 +210,14 @@ impl Rig {
 
     /// Starts a new term with the stored state.
     fn elect(&mut self) {
+        let elected = self.elected();
+        self.run(elected);
+    }
+    /// The start of a new term, not yet passed to the core.
+    fn elected(&mut self) -> Input {
         self.term += 1;
-        let stored = self.store.clone().into_iter().collect();
-        self.run(Input::Elected { term: Term(self.term), stored });
+        self.store.lead(Term(self.term));
+        Input::Elected { term: Term(self.term), stored: self.store.all() }
     }
     /// The next command of the stream, not yet passed to the core.
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
@@ -400,7 +263,7 @@ impl Rig {
             self.report_all();
         }
     }
-    fn agent(&mut self, name: &str) -> &mut Agent {
+    fn agent(&mut self, name: &str) -> &mut FakeNode {
         self.agents.get_mut(&node(name)).expect("an agent")
     }
     fn query(&mut self, query: Query) -> Answer {
@@ -452,6 +315,13 @@ impl Rig {
     }
 }
 
+fn change(write: &Write) -> Change<'_> {
+    match write {
+        Write::Put { key, value, .. } => (key, Some(value)),
+        Write::Delete { key } => (key, None),
+    }
+}
+
 fn only_commit(effects: &[Effect]) -> &Commit {
     match effects {
         [Effect::Commit(commit)] => commit,
@@ -469,8 +339,4 @@ fn first_commit(effects: Vec<Effect>) -> Option<Commit> {
 fn without_events(mut effects: Vec<Effect>) -> Vec<Effect> {
     effects.retain(|effect| !matches!(effect, Effect::Record(_)));
     effects
-}
-
-fn fence(term: u64, generation: u64) -> Fence {
-    Fence { term: Term(term), generation }
 }

@@ -22,6 +22,7 @@ pub(crate) mod streams;
 mod subscriptions;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use contract::fence::Term;
 use contract::keys;
@@ -34,6 +35,7 @@ use fabric::election::{Election, ElectionRole, Guard};
 use fabric::etcd::{Change, Size, Store};
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
+use fabric::signing::OrderSigner;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::{mpsc, watch};
 
@@ -113,6 +115,8 @@ pub(crate) struct Context {
     pub(crate) name: String,
     pub(crate) bus: Bus,
     pub(crate) store: Store,
+    /// Signs orders; none sends them unsigned.
+    pub(crate) signer: Option<Arc<OrderSigner>>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
 }

@@ -1,13 +1,16 @@
 //! Sends orders to up to [`MAX_IN_FLIGHT`] nodes concurrently, each with a deadline, so that a slow node does not delay the others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use contract::compact::Texts;
 use contract::fence::Fence;
 use contract::name::NodeName;
 use contract::order::{OrderMessage, OrderReply};
 use contract::subjects;
 use fabric::nats::Bus;
+use fabric::signing::OrderSigner;
 use fabric::tasks::{Scoped, spawn_scoped};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -30,10 +33,10 @@ pub(super) struct OrderQueue {
     pub(super) replies: mpsc::Receiver<Input>,
 }
 
-pub(super) fn start(bus: Bus, metrics: Metrics) -> (OrderQueue, Scoped) {
+pub(super) fn start(bus: Bus, signer: Option<Arc<OrderSigner>>, metrics: Metrics) -> (OrderQueue, Scoped) {
     let (sender, orders) = mpsc::channel(QUEUE);
     let (reply_sender, replies) = mpsc::channel(MAX_IN_FLIGHT);
-    (OrderQueue { sender, replies }, spawn_scoped("orders", run(bus, metrics, orders, reply_sender)))
+    (OrderQueue { sender, replies }, spawn_scoped("orders", run(Sender { bus, signer, metrics }, orders, reply_sender)))
 }
 
 /// The input for the core when an order could not be sent.
@@ -49,12 +52,14 @@ impl OrderQueue {
     }
 }
 
-async fn run(
+/// Signs and sends one order after the other.
+struct Sender {
     bus: Bus,
+    signer: Option<Arc<OrderSigner>>,
     metrics: Metrics,
-    mut orders: mpsc::Receiver<(NodeName, OrderMessage)>,
-    replies: mpsc::Sender<Input>,
-) {
+}
+
+async fn run(sender: Sender, mut orders: mpsc::Receiver<(NodeName, OrderMessage)>, replies: mpsc::Sender<Input>) {
     let mut in_flight = FuturesUnordered::new();
     let mut texts = Texts::default();
     loop {
@@ -62,7 +67,7 @@ async fn run(
             order = orders.recv(), if in_flight.len() < MAX_IN_FLIGHT => match order {
                 Some((node, message)) => {
                     let (fence, text) = (message.fence(), texts.of(&message));
-                    in_flight.push(send(&bus, &metrics, node, fence, text));
+                    in_flight.push(sender.send(node, fence, text));
                 }
                 None => return,
             },
@@ -75,34 +80,33 @@ async fn run(
     }
 }
 
-async fn send(
-    bus: &Bus,
-    metrics: &Metrics,
-    node: NodeName,
-    fence: Fence,
-    text: Result<Box<RawValue>, serde_json::Error>,
-) -> Input {
-    metrics.orders.inc();
-    let reply = match text {
-        Ok(text) => request(bus, &node, &text).await,
-        Err(error) => Err(error.to_string()),
-    };
-    let reply = match reply {
-        Ok(reply) => {
-            count(&node, &reply, metrics);
-            Some(reply)
-        }
-        Err(error) => {
-            tracing::debug!(%node, %fence, %error, "the node did not reply to the order in time");
-            metrics.unanswered_orders.inc();
-            None
-        }
-    };
-    Input::OrderReplied { node, fence, reply }
-}
+impl Sender {
+    async fn send(&self, node: NodeName, fence: Fence, text: Result<Box<RawValue>, serde_json::Error>) -> Input {
+        self.metrics.orders.inc();
+        let reply = match text {
+            Ok(text) => self.request(&node, &text).await,
+            Err(error) => Err(error.to_string()),
+        };
+        let reply = match reply {
+            Ok(reply) => {
+                count(&node, &reply, &self.metrics);
+                Some(reply)
+            }
+            Err(error) => {
+                tracing::debug!(%node, %fence, %error, "the node did not reply to the order in time");
+                self.metrics.unanswered_orders.inc();
+                None
+            }
+        };
+        Input::OrderReplied { node, fence, reply }
+    }
 
-async fn request(bus: &Bus, node: &NodeName, text: &RawValue) -> Result<OrderReply, String> {
-    bus.request(&subjects::order(node), text, DEADLINE).await.map_err(|error| error.to_string())
+    async fn request(&self, node: &NodeName, text: &RawValue) -> Result<OrderReply, String> {
+        let payload = Bytes::copy_from_slice(text.get().as_bytes());
+        let header = self.signer.as_ref().map(|signer| (subjects::SIGNATURE_HEADER, signer.header(node, &payload)));
+        let subject = subjects::order(node);
+        self.bus.request_bytes(&subject, payload, header, DEADLINE).await.map_err(|error| error.to_string())
+    }
 }
 
 fn count(node: &NodeName, reply: &OrderReply, metrics: &Metrics) {

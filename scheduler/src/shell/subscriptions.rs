@@ -8,7 +8,7 @@ use contract::report::ReportMessage;
 use contract::subjects::{self, DeadLetterKind};
 use fabric::backoff;
 use fabric::clock::Clock;
-use fabric::nats::{Bus, Subscription};
+use fabric::nats::{Bus, Message, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -34,7 +34,7 @@ pub(super) async fn reports(bus: Bus, clock: Clock, publisher: Publisher, out: m
     loop {
         let mut messages = subscribe(&bus, subjects::ALL_REPORTS, None).await;
         while let Some(message) = messages.next().await {
-            match message.decode() {
+            match report_of(&message) {
                 Ok(report) => {
                     if out.send(report).await.is_err() {
                         return;
@@ -48,6 +48,17 @@ pub(super) async fn reports(bus: Bus, clock: Clock, publisher: Publisher, out: m
                 }
             }
         }
+    }
+}
+
+/// The report of a message. Its node must be the one of the subject: NATS lets an agent publish only under its own name, and a
+/// report must not speak for another node.
+fn report_of(message: &Message) -> Result<ReportMessage, String> {
+    let report: ReportMessage = message.decode()?;
+    let node = &report.stamp().node;
+    match subjects::report(node) == message.subject {
+        true => Ok(report),
+        false => Err(format!("the report of {node} came on the subject of another node")),
     }
 }
 

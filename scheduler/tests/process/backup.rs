@@ -10,6 +10,7 @@ use contract::query::{Answer, ClusterView, Query, Reply};
 use contract::streams;
 use contract::time::Timestamp;
 use rustix::process::Signal;
+use testkit::samples::group_spec;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, LIMIT, add_callback, outcome};
@@ -47,22 +48,7 @@ pub(crate) fn text(header: &Header, entries: &[Entry]) -> String {
 }
 
 fn create(name: &str) -> Verb {
-    let container =
-        contract::spec::ContainerSpec { image: "demo".to_owned(), memory_limit: 64 << 20, ..Default::default() };
-    let pod = contract::spec::PodSpec {
-        name: name.to_owned(),
-        namespace: "hello".to_owned(),
-        containers: vec![container],
-        ..Default::default()
-    };
-    let spec = contract::spec::PodGroupSpec {
-        name: name.to_owned(),
-        namespace: "hello".to_owned(),
-        num_instances: 1,
-        pod,
-        ..Default::default()
-    };
-    Verb::CreateGroup { spec: Box::new(spec) }
+    Verb::CreateGroup { spec: Box::new(group_spec(name, 1)) }
 }
 
 async fn create_many(cluster: &Cluster, count: usize) {

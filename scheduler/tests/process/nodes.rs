@@ -1,32 +1,16 @@
 //! Every scheduler receives the reports of a node; the leader sends it orders.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::name::NodeName;
-use contract::order::{OrderMessage, OrderReply};
+use contract::order::OrderMessage;
 use contract::query::{Answer, Query, Reply};
-use contract::report::{NodeFacts, Report, ReportHead, ReportMessage, Stamp};
+use contract::report::ReportMessage;
 use contract::subjects;
+use testkit::node::FakeNode;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, LIMIT};
-
-fn report(node: &NodeName) -> ReportMessage {
-    let stamp = Stamp { node: node.clone(), incarnation: "one".to_owned(), sequence: 1, identity: "".into() };
-    let facts = NodeFacts { cpu_millis: 4000, cores: 4, memory: 8 << 30, wire: 1, ..NodeFacts::default() };
-    ReportMessage::Whole(Report {
-        head: ReportHead {
-            stamp,
-            applied: contract::fence::Fence::default(),
-            order_digest: contract::digest::Digest::default(),
-            engine: contract::report::EngineState::Up,
-            facts,
-            progress: Default::default(),
-        },
-        pods: BTreeMap::new(),
-    })
-}
 
 async fn wait_for_node(cluster: &Cluster, subject: &str) {
     let started = Instant::now();
@@ -50,16 +34,12 @@ async fn a_node_that_reports_is_known_to_leader_and_standby_and_gets_an_order() 
     let _second = cluster.scheduler("second").await;
     let node: NodeName = "node.one".parse().unwrap();
     let mut orders = cluster.bus.subscribe(&subjects::order(&node)).await.unwrap();
-    cluster.bus.publish(&subjects::report(&node), &report(&node)).await.unwrap();
+    let mut agent = FakeNode::default();
+    cluster.bus.publish(&subjects::report(&node), &ReportMessage::Whole(agent.whole(&node))).await.unwrap();
     wait_for_node(&cluster, subjects::QUERY_LEADER).await;
     wait_for_node(&cluster, subjects::QUERY_STANDBY).await;
     let order = tokio::time::timeout(LIMIT, orders.next()).await.expect("an order in time").expect("open");
     let message: OrderMessage = order.decode().unwrap();
     assert_eq!(message.fence().term.0, term);
-    let digest = match &message {
-        OrderMessage::Whole(whole) => whole.digest(),
-        OrderMessage::Delta(delta) => delta.digest,
-    };
-    let accepted = OrderReply::Accepted { fence: message.fence(), digest };
-    cluster.bus.answer(&order.reply.unwrap(), &accepted).await.unwrap();
+    cluster.bus.answer(&order.reply.unwrap(), &agent.apply(&message)).await.unwrap();
 }

@@ -5,34 +5,23 @@ use std::time::Duration;
 use contract::command::Verdict;
 use contract::query::{Answer, Query, Reply};
 use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};
-use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
+use contract::spec::PodGroupSpec;
 use contract::subjects;
 use fabric::nats::RequestError;
 use futures_util::future::join_all;
+use testkit::samples::group_spec;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, add_callback, outcome};
 
 /// The most expensive plan that a small request can cause.
 fn expensive_plan() -> Query {
-    let container = ContainerSpec { image: "i".to_owned(), memory_limit: 64 << 20, ..ContainerSpec::default() };
-    let namespace = "hello".to_owned();
-    let pod = PodSpec {
-        name: "web".to_owned(),
-        namespace: namespace.clone(),
-        containers: vec![container],
-        ..PodSpec::default()
-    };
     let strategy = Strategy { kind: StrategyType::Beta, batch_size: Some(Amount::Count(1)), ..Strategy::default() };
     let values = (0..64).map(|unit| format!("u{unit}")).collect();
     let spec = PodGroupSpec {
-        name: "web".to_owned(),
-        namespace,
-        num_instances: 1_000,
-        pod,
         strategy: Some(strategy),
         topology: Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() }),
-        ..PodGroupSpec::default()
+        ..group_spec("web", 1_000)
     };
     Query::Plan { spec: Box::new(spec), within_millis: Some(10_000) }
 }

@@ -5,20 +5,20 @@
 use agent::core::io::{Action as Step, Phase};
 use contract::command::Removal;
 use contract::digest::Digest;
-use contract::labels::{self, Identity};
+use contract::labels::Identity;
 use contract::pod_id::PodId;
 use contract::record::Slot;
 use contract::state::TargetState;
+use testkit::engine::FakeEngine;
+use testkit::store::FakeStore;
 
 use crate::checks::checker::Checker;
 use crate::checks::invariants::Invariant;
 use crate::checks::model;
-use crate::world::engine::Engine;
 use crate::world::node_process::NodeProcess;
-use crate::world::store::Store;
 
 impl Checker {
-    pub fn action_requested(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
+    pub fn action_requested(&mut self, process: &NodeProcess, step: &Step, engine: &FakeEngine, store: &FakeStore) {
         let node = &process.owner.node;
         let is_to_stop = |pod: &PodId| {
             process.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
@@ -35,9 +35,8 @@ impl Checker {
             | Step::Remove { id, .. } => id,
         };
         let Some(container) = engine.containers.get(id) else { return };
-        let Some(identity) = labels::identify(&process.owner, |key| container.labels.get(key).map(String::as_str))
-        else {
-            return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
+        let Some(identity) = container.identity(&process.owner) else {
+            return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name()));
         };
         if let Some(detail) = touches_orphan(process, step, &identity, (store, self.ledger_is_old(process))) {
             return self.broken(Invariant::OrphansAreSpared, detail);
@@ -59,12 +58,12 @@ impl Checker {
         process: &NodeProcess,
         step: &Step,
         (id, identity): (&str, &Identity),
-        (engine, store): (&Engine, &Store),
+        (engine, store): (&FakeEngine, &FakeStore),
     ) {
         let (node, order, pod) = (&process.owner.node, &process.disk.order, &identity.pod);
         let running = engine.containers.get(id).filter(|container| container.phase == Phase::Running);
         let (Some(container), Some(spec)) = (running, order.spec_of(pod)) else { return };
-        let same = container.limits_of == Digest::of(spec.as_ref()).to_string();
+        let same = *container.limits_of == *Digest::of(spec.as_ref()).to_string();
         let is_live = order.pods.get(pod).is_some_and(|assignment| assignment.updated_to.is_some());
         let is_running = order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
         if matches!(step, Step::Remove { .. } | Step::Replace { .. })
@@ -116,7 +115,7 @@ fn touches_orphan(
     process: &NodeProcess,
     step: &Step,
     identity: &Identity,
-    (store, ledger_is_old): (&Store, bool),
+    (store, ledger_is_old): (&FakeStore, bool),
 ) -> Option<String> {
     let (pod, node) = (&identity.pod, &process.owner.node);
     if process.disk.order.spared.contains(&pod.group) {

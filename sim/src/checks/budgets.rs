@@ -206,7 +206,7 @@ pub fn old_beside_new(change: &Change, context: &Context<'_>) -> Option<String> 
     for process in context.truth.nodes.iter().filter(|process| !(context.is_excused)(&process.owner.node)) {
         let engine = &context.truth.engines[process.engine];
         for seen in engine.inventory(&process.owner) {
-            let life = engine.containers.get(&seen.id).map(|container| container.life);
+            let life = engine.containers.get(&seen.id).and_then(|container| Some(container.spec()?.created_at));
             let pod = &seen.identity.pod;
             let is_ours = pod.group == change.group && life == Some(record.spec.created_at);
             if is_ours && seen.phase == Phase::Running && is_old(pod.version) {

@@ -10,7 +10,6 @@ use contract::command::{Outcome, Refusal, Removal, Verdict};
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::keys;
-use contract::labels;
 use contract::name::{GroupName, NodeName};
 use contract::order::{OrderMessage, OrderReply};
 use contract::pod_id::{InstanceKey, PodId};
@@ -18,6 +17,9 @@ use contract::record::OperationRecord;
 use contract::report::EngineState;
 use contract::time::Timestamp;
 use scheduler::core::io::Commit;
+use testkit::container::{Container, Origin};
+use testkit::engine::FakeEngine;
+use testkit::store::FakeStore;
 
 use crate::checks::commit_changes::{Excused, Lost};
 use crate::checks::instances::StoredGroup;
@@ -26,11 +28,9 @@ use crate::checks::model::Model;
 use crate::checks::one_at_a_time::OneAtATime;
 use crate::checks::serving::Serving;
 use crate::world::GroundTruth;
-use crate::world::engine::{Container, Engine};
 use crate::world::node_process::NodeProcess;
 use crate::world::scheduler_process::InFlightCommit;
 use crate::world::scheduler_process::settings;
-use crate::world::store::Store;
 
 /// How long an instance may run on two connected nodes: stop and kill take 10 s, an order 3 s per try.
 const TWICE: Duration = Duration::from_secs(75);
@@ -80,7 +80,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    pub fn new(lost_after: Duration, engines: &[Engine]) -> Self {
+    pub fn new(lost_after: Duration, engines: &[FakeEngine]) -> Self {
         let all = engines.iter().enumerate();
         let foreign = all.flat_map(|(n, e)| e.containers.iter().map(move |(id, c)| ((n, id.clone()), c.clone())));
         Self { lost_after, foreign: foreign.collect(), ..Default::default() }
@@ -135,7 +135,7 @@ impl Checker {
     }
 
     /// `led` is the term of the leader key at the time of the commit.
-    pub fn stored(&mut self, commit: &Commit, led: Option<Term>, store: &Store, now: Timestamp) {
+    pub fn stored(&mut self, commit: &Commit, led: Option<Term>, store: &FakeStore, now: Timestamp) {
         if led != Some(commit.term) {
             self.broken(
                 Invariant::NoStaleWrite,
@@ -153,7 +153,7 @@ impl Checker {
         self.placed_ever.extend(ordered);
     }
 
-    pub fn resolved(&mut self, outcome: &Outcome, store: &Store) {
+    pub fn resolved(&mut self, outcome: &Outcome, store: &FakeStore) {
         // An unreadable message has no id to store an outcome under, and no effect.
         if matches!(outcome.verdict, Verdict::Refused(Refusal::Malformed { .. })) {
             return;
@@ -295,18 +295,19 @@ impl Checker {
     }
 
     /// A stateful instance runs on one node. Groups of the same name that were created at different times are independent.
-    fn look_for_copies(&mut self, engines: &[Engine]) {
-        let mut seen: BTreeMap<(&str, &str, Timestamp), (&str, &Container)> = BTreeMap::new();
+    fn look_for_copies(&mut self, engines: &[FakeEngine]) {
+        let mut seen: BTreeMap<(InstanceKey, Timestamp), (&NodeName, &Container)> = BTreeMap::new();
         let mut found = None;
-        let running = |c: &&Container| c.stateful && c.phase == Phase::Running;
+        let running = |c: &&Container| c.phase == Phase::Running;
         for container in engines.iter().flat_map(|engine| engine.containers.values()).filter(running) {
-            let label = |key: &str| container.labels.get(key).map_or("", String::as_str);
-            let instance = (label(labels::POD_NAME), label(labels::INSTANCE), container.life);
-            let (node, other) = *seen.entry(instance).or_insert_with(|| (label(labels::NODE), container));
-            let key = instance.0.parse().ok().zip(instance.1.parse().ok());
-            let key = key.map(|(group, instance)| InstanceKey { group, instance });
-            if node != label(labels::NODE) && !key.is_some_and(|key| self.excused.contains(&key)) {
-                found = Some(format!("{} runs on {node}, {} on {}", other.name, container.name, label(labels::NODE)));
+            let Origin::Pod { owner, identity, spec, .. } = &container.origin else { continue };
+            if !spec.is_stateful() {
+                continue;
+            }
+            let (key, life) = (identity.pod.key(), spec.created_at);
+            let (node, other) = *seen.entry((key.clone(), life)).or_insert((&owner.node, container));
+            if *node != owner.node && !self.excused.contains(&key) {
+                found = Some(format!("{} runs on {node}, {} on {}", other.name(), container.name(), owner.node));
             }
         }
         if let Some(detail) = found {
@@ -314,10 +315,10 @@ impl Checker {
         }
     }
 
-    fn look_for_foreigners(&mut self, engines: &[Engine]) {
+    fn look_for_foreigners(&mut self, engines: &[FakeEngine]) {
         let harmed = self.foreign.iter().find(|((engine, id), was)| engines[*engine].containers.get(id) != Some(was));
         if let Some(((engine, id), was)) = harmed {
-            let detail = format!("{} ({id}) on e{engine} was changed", was.name);
+            let detail = format!("{} ({id}) on e{engine} was changed", was.name());
             self.broken(Invariant::ForeignersUntouched, detail);
         }
     }

@@ -7,21 +7,20 @@ use contract::command::Removal;
 use contract::digest::Digest;
 use contract::history::{Happened, HistoryRecord, page_of};
 use contract::keys::{self, Key};
-use contract::labels;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::record::{GroupRecord, Slot};
 use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
 use planner::rollout::controller::RolloutState;
+use testkit::container::ContainerBehaviour;
 
 use crate::checks::checker::index_of;
 use crate::checks::dependencies;
 use crate::checks::instances::is_instance;
 use crate::checks::model;
-use crate::workload::specs::{self, ContainerBehaviour};
+use crate::workload::specs;
 use crate::world::World;
-use crate::world::node_process::CLUSTER;
 use crate::world::scheduler_process::settings;
 
 /// A pod with more memory than this may fit on no node.
@@ -53,7 +52,7 @@ impl World {
 
     fn unsettled_groups(&self) -> Vec<String> {
         let mut flaws = Vec::new();
-        for (key, value) in self.store.keys() {
+        for (key, value) in self.store.iter() {
             let Key::Group(name) = keys::parse(key) else { continue };
             let Ok(record) = serde_json::from_slice::<GroupRecord>(value) else { continue };
             if let Some(operation) = &record.operation {
@@ -100,7 +99,7 @@ impl World {
             }
             placed.extend(pods);
         }
-        for key in self.store.keys().keys() {
+        for key in self.store.keys() {
             let name = match keys::parse(key) {
                 Key::Placement(name, _) | Key::History(name, _) | Key::Release(name) => name,
                 Key::Revision(name, _) | Key::GroupSpec(name, _) => name,
@@ -157,7 +156,7 @@ impl World {
                 return Some(format!("{pod} [{index}] exists {} times on {node}", own.len()));
             };
             let made = self.engines[process.engine].containers.get(&container.id);
-            if made.is_none_or(|made| made.limits_of != digest) {
+            if made.is_none_or(|made| *made.limits_of != *digest) {
                 return Some(format!("{pod} [{index}] on {node} was made from another spec"));
             }
             if container.phase != Phase::Running && !self.may_be_down(node, pod, policy) {
@@ -210,18 +209,18 @@ impl World {
         let mut flaws = Vec::new();
         for (number, engine) in self.engines.iter().enumerate() {
             for (id, container) in &engine.containers {
-                let label = |key: &str| container.labels.get(key).map(String::as_str);
-                let is_orphan = label(labels::POD_NAME).is_some_and(|group| self.is_orphan(group));
-                let ours = label(labels::CLUSTER) == Some(CLUSTER) && label(labels::NODE).is_some() && !is_orphan;
+                // Every agent creates containers of its own cluster.
+                let Some(own) = container.owner().and_then(|owner| container.identity(owner)) else { continue };
+                let is_orphan = self.is_orphan(own.pod.group.as_str());
                 let wanted = self.nodes.iter().any(|process| {
                     let node = &process.owner.node;
-                    labels::identify(&process.owner, label).is_some_and(|identity| {
+                    container.identity(&process.owner).is_some_and(|identity| {
                         let is_placed = placed.contains(&(node.clone(), identity.pod.clone()));
                         is_placed || self.serves_on(node, &identity.pod, placed)
                     })
                 });
-                if ours && !wanted {
-                    flaws.push(format!("{} ({id}) is left over on e{number}", container.name));
+                if !is_orphan && !wanted {
+                    flaws.push(format!("{} ({id}) is left over on e{number}", container.name()));
                 }
             }
         }

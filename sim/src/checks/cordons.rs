@@ -8,9 +8,9 @@ use contract::node::{NodeChange, NodeIntent};
 use contract::record::Slot;
 use contract::rollout::UpdatePolicy;
 use contract::spec::PodSpec;
+use testkit::store::FakeStore;
 
 use crate::checks::commit_changes::{Change, identity};
-use crate::world::store::Store;
 
 /// The reason of each cordon.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Cordons {
         Some(())
     }
 
-    pub fn differs(&self, node: &NodeName, store: &Store) -> Option<String> {
+    pub fn differs(&self, node: &NodeName, store: &FakeStore) -> Option<String> {
         let stored: Option<NodeIntent> = store.read(&keys::node_intent(node));
         let why = stored.as_ref().and_then(|intent| intent.cordon.as_ref()).map(|cordon| &cordon.why);
         (why != self.reasons.get(node))

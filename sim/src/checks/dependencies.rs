@@ -15,10 +15,10 @@ use contract::record::DependencyRecord;
 use contract::spec::PodSpec;
 use contract::state::DependencyPolicy;
 use contract::time::Timestamp;
+use testkit::store::FakeStore;
 
 use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
-use crate::world::store::Store;
 
 /// A missing dependency pod counts after this time, while there is a leader that schedules.
 const FORGOTTEN: Duration = Duration::from_secs(20);
@@ -83,7 +83,7 @@ impl Dependencies {
         !self.expected.is_empty()
     }
 
-    pub fn check(&mut self, store: &Store) -> Result<(), Violation> {
+    pub fn check(&mut self, store: &FakeStore) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let stored = records(store);
         self.changed = false;
@@ -125,7 +125,7 @@ impl Dependencies {
     }
 
     /// Starts the timers of missing and unused pods, and stops those of all others.
-    pub fn note(&mut self, groups: &BTreeMap<GroupName, StoredGroup>, store: &Store, now: Timestamp) {
+    pub fn note(&mut self, groups: &BTreeMap<GroupName, StoredGroup>, store: &FakeStore, now: Timestamp) {
         let (needed, planned) = (needed(groups, store), planned(store));
         count(&mut self.unmet, needed.difference(&planned), now);
         count(&mut self.idle, planned.difference(&needed), now);
@@ -146,22 +146,22 @@ impl Dependencies {
     }
 }
 
-fn records(store: &Store) -> BTreeMap<GroupName, DependencyRecord> {
+fn records(store: &FakeStore) -> BTreeMap<GroupName, DependencyRecord> {
     let entry = |key: &String| {
         let Key::Dependency(name) = keys::parse(key) else { return None };
-        let record = layout::read_dependency(&name, store.keys()).ok()??;
+        let record = layout::read_dependency(&name, store).ok()??;
         Some((name, record))
     };
-    store.keys().keys().filter_map(entry).collect()
+    store.keys().filter_map(entry).collect()
 }
 
 /// The places and versions of a dependency, as planned.
-fn places_of(name: &GroupName, store: &Store) -> Vec<(Place, u32)> {
-    let pairs = layout::read_pairs(name, store.keys()).unwrap_or_default().into_iter();
+fn places_of(name: &GroupName, store: &FakeStore) -> Vec<(Place, u32)> {
+    let pairs = layout::read_pairs(name, store).unwrap_or_default().into_iter();
     pairs.map(|pair| (Place { node: pair.node, namespace: pair.namespace }, pair.version)).collect()
 }
 
-pub fn pods(store: &Store) -> Vec<(NodeName, PodId, PodSpec)> {
+pub fn pods(store: &FakeStore) -> Vec<(NodeName, PodId, PodSpec)> {
     let mut pods = Vec::new();
     for (name, record) in records(store) {
         for (place, version) in places_of(&name, store) {
@@ -175,7 +175,7 @@ pub fn pods(store: &Store) -> Vec<(NodeName, PodId, PodSpec)> {
 }
 
 /// The places at which placed instances need an existing dependency.
-fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &Store) -> BTreeSet<Need> {
+fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &FakeStore) -> BTreeSet<Need> {
     let known = records(store);
     let mut needed = BTreeSet::new();
     for stored in groups.values() {
@@ -198,7 +198,7 @@ fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &Store) -> BTreeSet<
     needed
 }
 
-fn planned(store: &Store) -> BTreeSet<Need> {
+fn planned(store: &FakeStore) -> BTreeSet<Need> {
     let all = records(store).into_keys().flat_map(|name| {
         let places = places_of(&name, store);
         places.into_iter().map(move |(place, _)| (name.clone(), place))

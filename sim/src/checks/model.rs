@@ -15,6 +15,7 @@ use contract::record::{Cursor, GroupRecord, PlacementRecord};
 use contract::state::RestartPolicy;
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
+use testkit::store::FakeStore;
 
 use crate::checks::commit_changes::Change;
 use crate::checks::cordons::Cordons;
@@ -26,7 +27,6 @@ use crate::checks::rollout_commands::RolloutCommands;
 use crate::checks::stream_ports::StreamPorts;
 use crate::checks::switches::Switches;
 use crate::world::scheduler_process::settings;
-use crate::world::store::Store;
 
 #[derive(Debug, Clone)]
 pub struct ExpectedGroup {
@@ -76,7 +76,7 @@ impl Model {
         self.published.insert((stream, sequence), command);
     }
 
-    pub fn observe(&mut self, commit: &Commit, store: &Store, now: Timestamp) -> Result<(), Violation> {
+    pub fn observe(&mut self, commit: &Commit, store: &FakeStore, now: Timestamp) -> Result<(), Violation> {
         self.check_outcomes(commit)?;
         self.switches.begin_commit();
         self.cordons.begin_commit();
@@ -116,7 +116,7 @@ impl Model {
         self.observe_groups(before, now)
     }
 
-    fn check_cordons(&self, commit: &Commit, store: &Store) -> Result<(), Violation> {
+    fn check_cordons(&self, commit: &Commit, store: &FakeStore) -> Result<(), Violation> {
         let written = commit.writes.iter().filter_map(node_of).collect::<BTreeSet<NodeName>>();
         let differs = |node: &NodeName| self.cordons.differs(node, store);
         let wrong = written.iter().chain(self.cordons.nodes()).find_map(differs);
@@ -127,17 +127,17 @@ impl Model {
     fn read_groups(
         &mut self,
         commit: &Commit,
-        store: &Store,
+        store: &FakeStore,
     ) -> Result<BTreeMap<GroupName, Option<StoredGroup>>, Violation> {
         let mut before = BTreeMap::new();
         for name in commit.writes.iter().filter_map(group_of).collect::<BTreeSet<GroupName>>() {
-            let is = layout::read_group(&name, store.keys());
+            let is = layout::read_group(&name, store);
             let placed = store.placement(&name);
             let was = match is {
                 Ok(None) => self.stored.remove(&name),
                 Ok(Some(record)) => {
                     let release = store.read(&keys::release(&name));
-                    let revisions = layout::read_revisions(&name, store.keys()).unwrap_or_default();
+                    let revisions = layout::read_revisions(&name, store).unwrap_or_default();
                     self.stored.insert(name.clone(), StoredGroup { record, slots: placed.slots, release, revisions })
                 }
                 Err(flaw) => {
@@ -151,7 +151,7 @@ impl Model {
 
     /// The stream was deleted and created again, maybe more than once. Commands of the old streams whose outcomes are stored are in
     /// effect; the others are lost. The new stream is read from its start.
-    fn leave_stream(&mut self, new: &str, store: &Store) -> Result<u64, Violation> {
+    fn leave_stream(&mut self, new: &str, store: &FakeStore) -> Result<u64, Violation> {
         let creation = |stream: &str| stream.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
         let old = self.cursor.clone();
         let left = |(stream, sequence): &(String, u64)| {
@@ -161,7 +161,7 @@ impl Model {
         let mut left: Vec<_> = self.published.iter().filter(|(place, _)| left(place)).collect();
         left.sort_by_key(|((stream, sequence), _)| (creation(stream), *sequence));
         let commands: Vec<Command> = left.into_iter().filter_map(|(_, command)| command.clone()).collect();
-        for command in commands.iter().filter(|command| store.keys().contains_key(&keys::outcome(&command.id))) {
+        for command in commands.iter().filter(|command| store.contains_key(&keys::outcome(&command.id))) {
             self.replay(command, store)?;
         }
         Ok(0)
@@ -182,7 +182,7 @@ impl Model {
         Ok(())
     }
 
-    fn replay(&mut self, command: &Command, store: &Store) -> Result<(), Violation> {
+    fn replay(&mut self, command: &Command, store: &FakeStore) -> Result<(), Violation> {
         if self.outcomes.contains_key(&command.id) {
             return Ok(());
         }
@@ -456,7 +456,7 @@ pub fn pods(group: &GroupName, record: &PlacementRecord) -> Vec<(NodeName, PodId
 }
 
 /// Whether `pod` is stored on `node` and its group is not being removed.
-pub fn is_placed(store: &Store, node: &NodeName, pod: &PodId) -> bool {
+pub fn is_placed(store: &FakeStore, node: &NodeName, pod: &PodId) -> bool {
     if pod.instance == 0 {
         return dependencies::pods(store).iter().any(|(at, planned, _)| at == node && planned == pod);
     }

@@ -11,9 +11,9 @@ use contract::pod_id::PodId;
 use contract::record::Slot;
 use contract::state::HealthState;
 use contract::time::Timestamp;
+use testkit::engine::FakeEngine;
 
 use crate::world::GroundTruth;
-use crate::world::engine::Engine;
 use crate::world::node_process::NodeProcess;
 
 /// A leader may count on the last report until the node is lost (45 s), plus the delay of reports.
@@ -58,7 +58,7 @@ impl Serving {
 }
 
 /// Pods whose containers all run and are not unhealthy.
-fn serving(process: &NodeProcess, engine: &Engine) -> Vec<PodId> {
+fn serving(process: &NodeProcess, engine: &FakeEngine) -> Vec<PodId> {
     let mut containers: BTreeMap<PodId, BTreeMap<usize, bool>> = BTreeMap::new();
     for seen in engine.inventory(&process.owner) {
         let is_well = matches!(seen.health, HealthState::None | HealthState::Healthy);

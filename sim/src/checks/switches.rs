@@ -9,10 +9,10 @@ use contract::record::{CallbacksRecord, Draining, Slot};
 use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
+use testkit::store::FakeStore;
 
 use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
-use crate::world::store::Store;
 
 #[derive(Debug, Default)]
 pub struct Switches {
@@ -104,7 +104,7 @@ impl Switches {
     /// Compares with the store, and finds placements that were decided while scheduling was off.
     pub fn check(
         &self,
-        (commit, store): (&Commit, &Store),
+        (commit, store): (&Commit, &FakeStore),
         before: &BTreeMap<GroupName, Option<StoredGroup>>,
         stored: &BTreeMap<GroupName, StoredGroup>,
     ) -> Result<(), Violation> {

@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use agent::core::io::{Input, Phase};
-use contract::labels;
 use contract::state::HealthState;
 use contract::time::Timestamp;
+use testkit::container::{Container, ContainerBehaviour};
 
 use crate::faults::{Fault, Target};
-use crate::workload::specs::ContainerBehaviour;
 use crate::world::World;
-use crate::world::engine::Container;
 use crate::world::event::{AtNode, AtUser, Event};
-use crate::world::node_process::CLUSTER;
 
 impl World {
     pub fn fail(&mut self, fault: &Fault) {
@@ -124,11 +121,8 @@ impl World {
     /// One of our containers, selected by a number of the scenario.
     fn container(&self, draw: u64, running: bool) -> Option<(usize, String)> {
         let ours = self.engines.iter().enumerate().flat_map(|(engine, e)| {
-            let own = e.containers.iter().filter(move |(_, c)| {
-                c.labels.get(labels::CLUSTER).is_some_and(|cluster| cluster == CLUSTER)
-                    && c.labels.contains_key(labels::NODE)
-                    && (!running || c.phase == Phase::Running)
-            });
+            let is_ours = move |c: &Container| c.owner().is_some() && (!running || c.phase == Phase::Running);
+            let own = e.containers.iter().filter(move |(_, c)| is_ours(c));
             own.map(move |(id, _)| (engine, id.clone()))
         });
         let ours: Vec<(usize, String)> = ours.collect();
@@ -150,7 +144,9 @@ impl World {
     fn sicken(&mut self, draw: u64) {
         let now = self.queue.now();
         let Some((engine, id)) = self.container(draw, true) else { return };
-        let Some(container) = self.engines[engine].containers.get_mut(&id).filter(|it| it.checked) else { return };
+        let Some(container) = self.engines[engine].containers.get_mut(&id).filter(|it| it.has_health_check()) else {
+            return;
+        };
         container.health = HealthState::Unhealthy;
         self.trace.line(now, &format!("e{engine}"), &format!("{id} is unhealthy"));
         self.look(engine, &id);
@@ -159,9 +155,9 @@ impl World {
     fn heal(&mut self) {
         for engine in 0..self.engines.len() {
             let is_ill = |it: &Container| {
-                it.checked
+                it.has_health_check()
                     && it.health == HealthState::Unhealthy
-                    && ContainerBehaviour::of(&it.image) == ContainerBehaviour::Well
+                    && it.behaviour() == ContainerBehaviour::Well
             };
             let all = self.engines[engine].containers.iter_mut().filter(|(_, it)| is_ill(it));
             let ids: Vec<String> = all

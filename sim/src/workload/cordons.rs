@@ -6,8 +6,8 @@ use contract::command::{Command, Verb};
 use contract::name::NodeName;
 use contract::node::NodeChange;
 use contract::time::Timestamp;
+use testkit::random::Random;
 
-use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::workload::switches::RELEASE_AFTER;
 use crate::workload::{ScheduledCommand, moment};

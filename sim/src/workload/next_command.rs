@@ -4,8 +4,8 @@ use contract::command::{Act, Drift, Verb};
 use contract::name::{GroupName, NodeName};
 use contract::state::RestartPolicy;
 use contract::time::Timestamp;
+use testkit::random::Random;
 
-use crate::random::Random;
 use crate::workload::specs;
 
 pub fn verb(name: GroupName, nodes: usize, at: Timestamp, random: &mut Random) -> Verb {

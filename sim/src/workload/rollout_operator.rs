@@ -12,13 +12,13 @@ use contract::record::{GroupRecord, Slot};
 use contract::time::Timestamp;
 use planner::rollout::controller::RolloutState;
 use planner::rollout::transition::RolloutPhase;
+use testkit::store::FakeStore;
 
 use crate::checks::model::is_leaving;
 use crate::workload::ScheduledCommand;
 use crate::workload::specs;
 use crate::world::World;
 use crate::world::event::{AtUser, Event};
-use crate::world::store::Store;
 
 /// No commands in the last 20 s, so that all are decided at the end.
 const LAST_COMMANDS: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ fn has_rollouts(record: &GroupRecord) -> bool {
 }
 
 /// The commands that the stored state of a group waits for.
-fn rollout_commands(name: &GroupName, store: &Store, is_calm: bool) -> Vec<Verb> {
+fn rollout_commands(name: &GroupName, store: &FakeStore, is_calm: bool) -> Vec<Verb> {
     let Some(record) = store.group(name).filter(has_rollouts) else {
         return Vec::new();
     };

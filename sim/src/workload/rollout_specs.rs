@@ -9,8 +9,8 @@ use contract::rollout::{
 };
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::time::Timestamp;
+use testkit::random::Random;
 
-use crate::random::Random;
 use crate::workload::specs;
 
 /// No node is in the last unit.

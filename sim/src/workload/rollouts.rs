@@ -8,8 +8,8 @@ use contract::name::GroupName;
 use contract::spec::PodGroupSpec;
 use contract::time::Timestamp;
 use serde_json::{Map, Value};
+use testkit::random::Random;
 
-use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::workload::next_command;
 use crate::workload::rollout_specs;

@@ -1,39 +1,14 @@
 //! Specs of groups and dependency pods: small and valid, but not always sound.
 //!
-//! The image name determines the behaviour of a container, so that the engine, the checks and a reader of the trace agree on it.
+//! The image name determines the behaviour of a container, see [`ContainerBehaviour`].
 
 use contract::name::GroupName;
 use contract::spec::{ContainerSpec, Dependency, HealthConfig, PodGroupSpec, PodSpec};
 use contract::state::{DependencyPolicy, RestartPolicy};
 use contract::time::Timestamp;
 
-use crate::random::Random;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContainerBehaviour {
-    /// Run; healthy if they have a health check.
-    Well,
-    /// Run; unhealthy if they have a health check.
-    Ill,
-    /// Exit soon after each start.
-    Dying,
-    /// The engine creates them and refuses to start them.
-    Stubborn,
-    /// The engine refuses to create them.
-    Broken,
-}
-
-impl ContainerBehaviour {
-    pub fn of(image: &str) -> Self {
-        match image.split(':').next() {
-            Some("ill") => Self::Ill,
-            Some("dying") => Self::Dying,
-            Some("stubborn") => Self::Stubborn,
-            Some("broken") => Self::Broken,
-            Some(_) | None => Self::Well,
-        }
-    }
-}
+use testkit::container::ContainerBehaviour;
+use testkit::random::Random;
 
 /// True when every container of the pod comes up and stays up.
 pub fn is_sound(pod: &PodSpec) -> bool {

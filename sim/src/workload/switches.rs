@@ -7,8 +7,8 @@ use std::time::Duration;
 use contract::command::{Command, Verb};
 use contract::switches::Constraint;
 use contract::time::Timestamp;
+use testkit::random::Random;
 
-use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::workload::{RETRY, ScheduledCommand};
 use crate::world::event_queue::BEGINNING;

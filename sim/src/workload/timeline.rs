@@ -10,9 +10,9 @@ use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
 use contract::subjects;
 use contract::time::Timestamp;
+use testkit::random::Random;
 
 use crate::faults::Fault;
-use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::workload::cordons;
 use crate::workload::next_command;

@@ -11,7 +11,7 @@ use contract::name::CommandId;
 use contract::notice::DeadLetter;
 use contract::time::Timestamp;
 
-use crate::random::Random;
+use testkit::random::Random;
 
 /// The deduplication window; shorter than the real two minutes, so that some repeats come after it.
 pub const DEDUPLICATION: Duration = Duration::from_secs(20);

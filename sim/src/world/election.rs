@@ -10,13 +10,20 @@ use contract::keys;
 use contract::record::Cursor;
 use scheduler::core::Core;
 use scheduler::core::io::{Commit, CommitResult, Delivery, Input, Mirror, Write};
+use testkit::store::{Arrived, Candidate, Change, RENEW, STEP_DOWN};
 
 use crate::world::event::{AtScheduler, Event};
 use crate::world::scheduler_process::{self, Belief, InFlightCommit, StreamReader};
-use crate::world::store::{Arrived, Candidate, RENEW, STEP_DOWN};
 use crate::world::{GroundTruth, World};
 
 const COMMIT_DEADLINE: Duration = Duration::from_secs(2);
+
+pub fn change(write: &Write) -> Change<'_> {
+    match write {
+        Write::Put { key, value, .. } => (key, Some(value)),
+        Write::Delete { key } => (key, None),
+    }
+}
 
 impl World {
     pub fn start_scheduler(&mut self, scheduler: usize) {
@@ -165,7 +172,7 @@ impl World {
             return;
         }
         let led = self.store.leader(now).map(|key| key.term);
-        let arrived = self.store.commit(commit, now);
+        let arrived = self.store.commit((commit.term, commit.id), commit.writes.iter().map(change), now);
         self.trace.line(
             now,
             "etcd",

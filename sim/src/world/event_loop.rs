@@ -7,22 +7,22 @@ use agent::core::io as agent_io;
 use contract::labels;
 use contract::time::Timestamp;
 use scheduler::core::io as scheduler_io;
+use testkit::engine::FakeEngine;
+use testkit::random::Random;
+use testkit::store::FakeStore;
 
 use crate::checks::checker::Checker;
 use crate::checks::invariants::Invariant;
 use crate::mutant::Mutant;
-use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::workload::Workload;
 use crate::workload::users::Users;
 use crate::world::bus::Bus;
-use crate::world::engine::Engine;
 use crate::world::event::{Arrival, AtNode, AtScheduler, AtUser, Event};
 use crate::world::event_queue::{BEGINNING, Queue};
 use crate::world::node_process::NodeProcess;
 use crate::world::scheduler_process::{Request, SchedulerProcess, settings};
-use crate::world::store::Store;
 
 /// How often the convergence check runs at the end of a history before its flaws count.
 const CONVERGENCE_CHECKS: u32 = 3;
@@ -34,10 +34,10 @@ pub struct World {
     pub random: Random,
     pub trace: Trace,
     /// etcd.
-    pub store: Store,
+    pub store: FakeStore,
     /// NATS.
     pub bus: Bus,
-    pub engines: Vec<Engine>,
+    pub engines: Vec<FakeEngine>,
     pub schedulers: Vec<SchedulerProcess>,
     pub nodes: Vec<NodeProcess>,
     /// Orders without an answer, by request number.
@@ -56,14 +56,14 @@ pub struct World {
 /// The containers and ledgers on the nodes, whatever the reports say.
 #[derive(Clone, Copy)]
 pub struct GroundTruth<'a> {
-    pub engines: &'a [Engine],
+    pub engines: &'a [FakeEngine],
     pub nodes: &'a [NodeProcess],
 }
 
 impl World {
     pub fn new(scenario: Scenario, mutant: Option<Mutant>, whole_trace: bool) -> Self {
         let mut random = Random::new(scenario.seed).fork(3);
-        let engines: Vec<Engine> = (0..scenario.engines).map(|_| engine_with_foreigners()).collect();
+        let engines: Vec<FakeEngine> = (0..scenario.engines).map(|_| engine_with_foreigners()).collect();
         let process = |node: usize| {
             let skew = i64::try_from(random.below(2 * scenario.skew + 1)).unwrap_or(0)
                 - i64::try_from(scenario.skew).unwrap_or(0);
@@ -75,7 +75,7 @@ impl World {
             queue: Queue::default(),
             random,
             trace: Trace::new(whole_trace),
-            store: Store::new(mutant != Some(Mutant::NoGuard), mutant != Some(Mutant::NoOrder)),
+            store: FakeStore::new(mutant != Some(Mutant::NoGuard), mutant != Some(Mutant::NoOrder)),
             bus: Bus::default(),
             checker: Checker::new(settings(0, None).lost_after, &engines),
             engines,
@@ -224,8 +224,8 @@ impl World {
 }
 
 /// An engine with foreign containers, three of which carry some of our labels.
-fn engine_with_foreigners() -> Engine {
-    let mut engine = Engine::default();
+fn engine_with_foreigners() -> FakeEngine {
+    let mut engine = FakeEngine::new("c", 4);
     let label = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let pod = [
         (labels::POD_NAME, "app0.web.web"),

@@ -10,18 +10,20 @@ use agent::core::io as agent_io;
 use contract::command::{Command, Outcome, Verb};
 use contract::fence::{Fence, Term};
 use contract::keys;
-use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::query::{Answer, Query, Reply};
-use contract::record::{GroupRecord, Slot};
+use contract::record::Slot;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 use planner::rollout::controller::RolloutState;
 use scheduler::core::Core;
-use scheduler::core::io::{CommitResult, Delivery, Effect, Input, Settings, Write};
+use scheduler::core::io::{CommitResult, Delivery, Effect, Input, Settings};
+use testkit::container::Container;
+use testkit::engine::FakeEngine;
+use testkit::random::Random;
+use testkit::store::{Arrived, FakeStore};
 
-use crate::random::Random;
-use crate::world::engine::Engine;
+use crate::world::election::change;
 use crate::world::event_queue::BEGINNING;
 use crate::world::node_process::NodeProcess;
 
@@ -45,12 +47,12 @@ pub struct Snapshot {
 
 pub struct FaultlessWorld {
     pub now: Timestamp,
-    pub store: BTreeMap<String, Vec<u8>>,
+    pub store: FakeStore,
     /// The stored versions of the watched group since the last [`FaultlessWorld::forget`].
     pub snapshots: Vec<Snapshot>,
     core: Core,
     nodes: Vec<NodeProcess>,
-    engines: Vec<Engine>,
+    engines: Vec<FakeEngine>,
     queue: VecDeque<Message>,
     orders: Vec<(NodeName, Fence)>,
     outcomes: BTreeMap<String, Outcome>,
@@ -65,11 +67,11 @@ impl FaultlessWorld {
         let settings = Settings { suspect_after: NEVER, lost_after: NEVER, ..Settings::default() };
         let mut world = Self {
             now: BEGINNING,
-            store: BTreeMap::new(),
+            store: FakeStore::default(),
             snapshots: vec![Snapshot::default()],
             core: Core::new(settings),
             nodes: (0..nodes).map(|node| NodeProcess::new(node, node, 0)).collect(),
-            engines: (0..nodes).map(|_| Engine::default()).collect(),
+            engines: (0..nodes).map(|_| FakeEngine::new("c", 4)).collect(),
             queue: VecDeque::new(),
             orders: Vec::new(),
             outcomes: BTreeMap::new(),
@@ -78,6 +80,7 @@ impl FaultlessWorld {
             random: Random::new(0),
             watched: watched.clone(),
         };
+        world.store.lead(Term(1));
         world.tell(Input::Elected { term: Term(1), stored: Vec::new() });
         world.tell(Input::Bus { connected: true });
         for node in 0..nodes {
@@ -161,18 +164,10 @@ impl FaultlessWorld {
         self.snapshots = self.snapshots.pop().into_iter().collect();
     }
 
-    pub fn read<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {
-        serde_json::from_slice(self.store.get(key)?).ok()
-    }
-
-    pub fn record(&self) -> Option<GroupRecord> {
-        layout::read_group(&self.watched, &self.store).ok()?
-    }
-
     fn become_healthy(&mut self) {
         for node in 0..self.nodes.len() {
             let engine = &mut self.engines[node];
-            let is_starting = |c: &crate::world::engine::Container| c.health == HealthState::Starting;
+            let is_starting = |c: &Container| c.health == HealthState::Starting;
             let starting: Vec<(String, u32)> = engine
                 .containers
                 .iter()
@@ -223,12 +218,8 @@ impl FaultlessWorld {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Commit(commit) => {
-                for write in commit.writes {
-                    match write {
-                        Write::Put { key, value, .. } => drop(self.store.insert(key, value)),
-                        Write::Delete { key } => drop(self.store.remove(&key)),
-                    }
-                }
+                let arrived = self.store.commit((commit.term, commit.id), commit.writes.iter().map(change), self.now);
+                assert_eq!(arrived, Arrived::Stored, "commit {} of term {}", commit.id, commit.term);
                 self.keep_snapshot();
                 self.tell(Input::Committed { id: commit.id, result: CommitResult::Stored });
             }
@@ -277,8 +268,8 @@ impl FaultlessWorld {
     }
 
     fn keep_snapshot(&mut self) {
-        let slots = layout::read_slots(&self.watched, &self.store).unwrap_or_default();
-        let release: Option<RolloutState> = self.read(&keys::release(&self.watched));
+        let slots = self.store.placement(&self.watched).slots;
+        let release: Option<RolloutState> = self.store.read(&keys::release(&self.watched));
         let is_news = self.snapshots.last().is_none_or(|last| last.slots != slots || last.release != release);
         if is_news {
             self.snapshots.push(Snapshot { slots, release });

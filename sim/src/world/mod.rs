@@ -2,13 +2,11 @@
 
 pub mod bus;
 pub mod election;
-pub mod engine;
 pub mod event;
 mod event_loop;
 pub mod event_queue;
 pub mod faultless;
 pub mod node_process;
 pub mod scheduler_process;
-pub mod store;
 
 pub use event_loop::{GroundTruth, World};

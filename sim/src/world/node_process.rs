@@ -12,14 +12,13 @@ use contract::labels::Owner;
 use contract::pod_id::InstanceKey;
 use contract::report::{EngineState, NodeFacts};
 use contract::time::Timestamp;
+use testkit::container::{Container, ContainerBehaviour};
 
 use crate::checks::invariants::Invariant;
 use crate::describe;
 use crate::scenario::MEMORY;
 use crate::workload::rollout_specs::unit_of;
-use crate::workload::specs::ContainerBehaviour;
 use crate::world::World;
-use crate::world::engine::Container;
 use crate::world::event::{Arrival, AtNode, Event};
 
 pub const CLUSTER: &str = "simulated";
@@ -102,7 +101,7 @@ impl NodeProcess {
             most_restarts: 3,
             restart_window: Duration::from_secs(60),
             alone_after: Duration::from_secs(30),
-            mutant,
+            faults: mutant.into(),
         }
     }
 }
@@ -313,7 +312,7 @@ impl World {
     fn schedule_behaviour(&mut self, engine: usize, id: &str) {
         let now = self.queue.now();
         let fresh = |c: &&Container| {
-            c.started_at == now && (c.checked || ContainerBehaviour::of(&c.image) == ContainerBehaviour::Dying)
+            c.started_at == now && (c.has_health_check() || c.behaviour() == ContainerBehaviour::Dying)
         };
         let Some(container) = self.engines[engine].containers.get(id).filter(fresh) else { return };
         let (id, starts) = (id.to_owned(), container.starts);

@@ -8,12 +8,12 @@ use contract::fence::{Fence, Term};
 use contract::time::Timestamp;
 use scheduler::core::Core;
 use scheduler::core::io::{CommitResult, Effect, Input, Mutant, Settings};
+use testkit::store::{Candidate, STEP_DOWN};
 
 use crate::describe;
 use crate::world::World;
 use crate::world::bus::ORDER_DEADLINE;
 use crate::world::event::{Arrival, AtScheduler, Event};
-use crate::world::store::{Candidate, STEP_DOWN};
 
 /// What this process believes about the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub fn settings(scheduler: usize, mutant: Option<Mutant>) -> Settings {
         losses_stop: 0,
         // Fewer than nodes, so that orders queue.
         orders_at_once: 2,
-        mutant,
+        faults: mutant.into(),
         ..Settings::default()
     }
 }

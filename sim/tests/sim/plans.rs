@@ -14,9 +14,9 @@ use contract::spec::{HealthConfig, PodGroupSpec, PodSpec};
 use planner::rollout::controller::RolloutState;
 use planner::rollout::transition::RolloutPhase;
 use sim::checks::rollout_changes::{self, RolloutStep};
-use sim::random::Random;
 use sim::workload::rollout_specs;
 use sim::world::faultless::FaultlessWorld;
+use testkit::random::Random;
 
 use super::for_each_seed;
 
@@ -91,11 +91,11 @@ fn sound(pod: PodSpec, seed: u64) -> PodSpec {
 /// Runs until the rollout has completed, and confirms every batch.
 fn play(world: &mut FaultlessWorld, name: &GroupName) -> Result<(), String> {
     for _ in 0..MOST_MOMENTS {
-        let Some(release) = world.read::<RolloutState>(&keys::release(name)) else {
+        let Some(release) = world.store.read::<RolloutState>(&keys::release(name)) else {
             world.pass();
             continue;
         };
-        let record = world.record().ok_or("the group is gone")?;
+        let record = world.store.group(name).ok_or("the group is gone")?;
         if release.phase == RolloutPhase::Completed
             && release.target == record.spec.version
             && is_still(world, &record.spec)

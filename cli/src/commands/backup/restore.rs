@@ -17,6 +17,7 @@ use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
 use crate::commands::wait;
 use crate::output::progress::Progress;
+use crate::output::terminal;
 
 /// Agents report their containers within seconds; wait no longer than this to count them.
 const UNTIL_COUNTED: Duration = Duration::from_secs(15);
@@ -85,7 +86,7 @@ fn is_confirmed() -> bool {
     if !io::stdin().is_terminal() {
         return false;
     }
-    eprint!("Restore it? Type `yes` to continue: ");
+    terminal::prompt("Restore it? Type `yes` to continue: ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
 }

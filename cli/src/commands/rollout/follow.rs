@@ -7,7 +7,7 @@ use contract::rollout_view::RolloutView;
 use fabric::shutdown::Shutdown;
 
 use super::Error;
-use super::outcome::{Outcome, judge, judge_back, judge_former};
+use super::outcome::{RolloutOutcome, judge, judge_back, judge_former};
 use crate::api::{self, Api, Deadline, Retry};
 use crate::output::rollout as picture;
 use crate::output::screen::Screen;
@@ -26,7 +26,7 @@ pub enum Watched {
 pub struct Followed {
     pub view: RolloutView,
     pub release: u32,
-    pub outcome: Outcome,
+    pub outcome: RolloutOutcome,
 }
 
 /// Follows the rollout until it ends, the deadline or Ctrl-C. It never changes the rollout.
@@ -44,7 +44,7 @@ pub async fn follow(api: &Api, name: &str, watched: Watched, deadline: Deadline)
 }
 
 /// The outcome of an earlier rollout; `view` shows the current one.
-pub async fn former(api: &Api, view: &RolloutView, release: u32) -> Result<Outcome, api::Error> {
+pub async fn former(api: &Api, view: &RolloutView, release: u32) -> Result<RolloutOutcome, api::Error> {
     let (name, current) = (&view.name, view.release);
     if release > current {
         let message = format!("PodGroup {name} has no revision {release}; the current one is {current}");
@@ -68,7 +68,7 @@ impl Watch<'_> {
         let mut retry = Retry::until(deadline, |_| {});
         loop {
             match self.look().await {
-                Ok(Followed { view, outcome: Outcome::InProgress, .. }) => {
+                Ok(Followed { view, outcome: RolloutOutcome::InProgress, .. }) => {
                     let line = picture::line(&view);
                     screen.show(&picture::live(&view), &line);
                     retry.pause(&line).await?;
@@ -89,7 +89,8 @@ impl Watch<'_> {
         self.trouble = trouble(&followed.view, followed.release).or_else(|| self.trouble.take());
         // A superseded rollout did not fail because of its pods.
         let is_superseded = followed.release != followed.view.release && !followed.view.is_rollback;
-        if let (Outcome::Failed(reason), Some(trouble), false) = (&mut followed.outcome, &self.trouble, is_superseded)
+        if let (RolloutOutcome::Failed(reason), Some(trouble), false) =
+            (&mut followed.outcome, &self.trouble, is_superseded)
             && !reason.contains(trouble.as_str())
         {
             *reason = format!("{reason}; last seen: {trouble}");
@@ -106,7 +107,7 @@ impl Watch<'_> {
         if let Some(release) = seen.filter(|release| *release != view.release) {
             let outcome = former(self.api, &view, release).await?;
             // A follower of the newest change continues with this one, unless it is an automatic rollback.
-            let is_failure = matches!(outcome, Outcome::Failed(_)) && view.is_rollback;
+            let is_failure = matches!(outcome, RolloutOutcome::Failed(_)) && view.is_rollback;
             if is_failure || matches!(self.watched, Watched::Only(_)) {
                 return Ok(Followed { view, release, outcome });
             }
@@ -128,9 +129,9 @@ fn trouble(view: &RolloutView, release: u32) -> Option<String> {
 }
 
 /// The outcome of the newest rollout. Only the history shows whether a rollback was requested or automatic.
-pub async fn judge_newest(api: &Api, view: &RolloutView) -> Result<Outcome, api::Error> {
+pub async fn judge_newest(api: &Api, view: &RolloutView) -> Result<RolloutOutcome, api::Error> {
     match judge(view) {
-        Outcome::Complete if view.is_rollback => Ok(judge_back(&api.revisions(&view.name).await?, view.release)),
+        RolloutOutcome::Complete if view.is_rollback => Ok(judge_back(&api.revisions(&view.name).await?, view.release)),
         outcome => Ok(outcome),
     }
 }
@@ -159,7 +160,7 @@ mod tests {
         serde_json::to_string(&RevisionsView { name: "demo.web.web".to_owned(), current, revisions }).unwrap()
     }
 
-    async fn followed(watched: Watched, answers: &[(u16, &str)]) -> Result<(u32, Outcome), Error> {
+    async fn followed(watched: Watched, answers: &[(u16, &str)]) -> Result<(u32, RolloutOutcome), Error> {
         let (url, _served) = server(answers).await;
         let api = Api::new(&[url]).unwrap();
         let followed = follow(&api, "demo.web.web", watched, Deadline::after(Duration::from_secs(5))).await?;
@@ -170,7 +171,7 @@ mod tests {
     async fn a_rollout_is_followed_through_outages_until_it_is_complete() {
         let (open, done) = (at(5, RolloutStatus::Progressing), at(5, RolloutStatus::Complete));
         let answers = [(200, open.as_str()), (503, "no leader"), (200, open.as_str()), (200, done.as_str())];
-        assert_eq!(followed(Watched::Current, &answers).await.unwrap(), (5, Outcome::Complete));
+        assert_eq!(followed(Watched::Current, &answers).await.unwrap(), (5, RolloutOutcome::Complete));
     }
 
     #[tokio::test]
@@ -189,9 +190,9 @@ mod tests {
         let history = revisions(vec![superseded, revision(6)]);
         let (open, next) = (at(5, RolloutStatus::Progressing), at(6, RolloutStatus::Complete));
         let answers = [(200, open.as_str()), (200, next.as_str()), (200, history.as_str())];
-        assert_eq!(followed(Watched::Current, &answers).await.unwrap(), (6, Outcome::Complete));
+        assert_eq!(followed(Watched::Current, &answers).await.unwrap(), (6, RolloutOutcome::Complete));
         let (release, outcome) = followed(Watched::Only(5), &answers).await.unwrap();
-        assert_eq!((release, outcome), (5, Outcome::Failed("was superseded by revision 6".to_owned())));
+        assert_eq!((release, outcome), (5, RolloutOutcome::Failed("was superseded by revision 6".to_owned())));
     }
 
     #[tokio::test]
@@ -206,17 +207,19 @@ mod tests {
             (release, outcome),
             (
                 5,
-                Outcome::Failed("failed and was rolled back by revision 6; last seen: instance 1: starting".to_owned())
+                RolloutOutcome::Failed(
+                    "failed and was rolled back by revision 6; last seen: instance 1: starting".to_owned()
+                )
             )
         );
         let late = [(200, back.as_str()), (200, history.as_str())];
         let (release, outcome) = followed(Watched::Current, &late).await.unwrap();
         assert_eq!(release, 6);
         assert!(
-            matches!(&outcome, Outcome::Failed(reason) if reason.contains("rolled back a change that failed")),
+            matches!(&outcome, RolloutOutcome::Failed(reason) if reason.contains("rolled back a change that failed")),
             "{outcome:?}"
         );
-        assert_eq!(followed(Watched::Only(6), &late[..1]).await.unwrap(), (6, Outcome::Complete));
+        assert_eq!(followed(Watched::Only(6), &late[..1]).await.unwrap(), (6, RolloutOutcome::Complete));
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ pub mod outcome;
 use std::time::Duration;
 
 use self::follow::{Followed, Watched};
-use self::outcome::{Outcome, judge};
+use self::outcome::{RolloutOutcome, judge};
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args::{self, Output, RolloutWhat};
 use crate::commands::wait;
@@ -81,8 +81,8 @@ pub(crate) fn ended(followed: Followed, output: Output) -> Result<(), Error> {
     let Followed { view, release, outcome } = followed;
     show(output, &view, || output::rollout::whole(&view));
     match outcome {
-        Outcome::Failed(reason) => Err(Error::Failed { name: view.name, release, reason }),
-        Outcome::Complete | Outcome::InProgress => Ok(()),
+        RolloutOutcome::Failed(reason) => Err(Error::Failed { name: view.name, release, reason }),
+        RolloutOutcome::Complete | RolloutOutcome::InProgress => Ok(()),
     }
 }
 

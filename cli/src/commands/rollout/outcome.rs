@@ -5,7 +5,7 @@ use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutS
 
 /// Whether a rollout has ended, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RolloutOutcome {
     InProgress,
     /// Every instance is available at the new revision.
     Complete,
@@ -14,15 +14,15 @@ pub enum Outcome {
 }
 
 /// The outcome of the current rollout.
-pub fn judge(view: &RolloutView) -> Outcome {
+pub fn judge(view: &RolloutView) -> RolloutOutcome {
     let failed = || {
         let message = format!("did not complete: {}", view.message);
-        Outcome::Failed([vec![message], advice(view)].concat().join("; "))
+        RolloutOutcome::Failed([vec![message], advice(view)].concat().join("; "))
     };
     match (view.status, view.phase) {
-        (RolloutStatus::Complete, _) => Outcome::Complete,
+        (RolloutStatus::Complete, _) => RolloutOutcome::Complete,
         // A frozen group is not shown as degraded.
-        (RolloutStatus::Frozen, RolloutPhase::Completed) if is_available(view) => Outcome::Complete,
+        (RolloutStatus::Frozen, RolloutPhase::Completed) if is_available(view) => RolloutOutcome::Complete,
         (RolloutStatus::Held | RolloutStatus::Stuck | RolloutStatus::Aborted, _)
         | (RolloutStatus::Frozen, RolloutPhase::Aborted) => failed(),
         (
@@ -32,7 +32,7 @@ pub fn judge(view: &RolloutView) -> Outcome {
             | RolloutStatus::Paused
             | RolloutStatus::Frozen,
             _,
-        ) => Outcome::InProgress,
+        ) => RolloutOutcome::InProgress,
     }
 }
 
@@ -41,28 +41,28 @@ fn is_available(view: &RolloutView) -> bool {
 }
 
 /// The outcome of an earlier rollout.
-pub fn judge_former(history: &RevisionsView, release: u32) -> Outcome {
+pub fn judge_former(history: &RevisionsView, release: u32) -> RolloutOutcome {
     let current = history.current;
     let Some(revision) = find(history, release) else {
-        return Outcome::Failed(format!("is not in the history any more; the current revision is {current}"));
+        return RolloutOutcome::Failed(format!("is not in the history any more; the current revision is {current}"));
     };
     match revision.outcome {
-        RevisionOutcome::Open => Outcome::InProgress,
-        RevisionOutcome::Completed => Outcome::Complete,
-        RevisionOutcome::Superseded => Outcome::Failed(format!("was superseded by revision {current}")),
+        RevisionOutcome::Open => RolloutOutcome::InProgress,
+        RevisionOutcome::Completed => RolloutOutcome::Complete,
+        RevisionOutcome::Superseded => RolloutOutcome::Failed(format!("was superseded by revision {current}")),
         RevisionOutcome::RolledBack => {
             let why = find(history, current).map(why_back).unwrap_or_default();
-            Outcome::Failed(format!("failed and was rolled back by revision {current}{why}"))
+            RolloutOutcome::Failed(format!("failed and was rolled back by revision {current}{why}"))
         }
-        RevisionOutcome::Aborted => Outcome::Failed(format!("was aborted; the current revision is {current}")),
+        RevisionOutcome::Aborted => RolloutOutcome::Failed(format!("was aborted; the current revision is {current}")),
     }
 }
 
 /// The outcome of a completed rollback: a success if a user requested it, else the failure of the change it rolled back.
-pub fn judge_back(history: &RevisionsView, release: u32) -> Outcome {
+pub fn judge_back(history: &RevisionsView, release: u32) -> RolloutOutcome {
     match find(history, release).filter(|revision| revision.by.is_empty()) {
-        Some(revision) => Outcome::Failed(format!("rolled back a change that failed{}", why_back(revision))),
-        None => Outcome::Complete,
+        Some(revision) => RolloutOutcome::Failed(format!("rolled back a change that failed{}", why_back(revision))),
+        None => RolloutOutcome::Complete,
     }
 }
 
@@ -105,20 +105,24 @@ mod tests {
     #[test]
     fn a_rollout_that_waits_for_a_user_is_in_progress_and_a_failed_one_has_ended() {
         use RolloutStatus::{Aborted, Complete, Degraded, Frozen, Held, Paused, Progressing, Stuck, WaitingForConfirm};
-        assert_eq!(judge(&at(Degraded, RolloutPhase::Completed)), Outcome::InProgress, "its instances may come back");
+        assert_eq!(
+            judge(&at(Degraded, RolloutPhase::Completed)),
+            RolloutOutcome::InProgress,
+            "its instances may come back"
+        );
         for status in [Progressing, WaitingForConfirm, Paused, Frozen] {
-            assert_eq!(judge(&at(status, RolloutPhase::Running)), Outcome::InProgress, "{status:?}");
+            assert_eq!(judge(&at(status, RolloutPhase::Running)), RolloutOutcome::InProgress, "{status:?}");
         }
-        assert_eq!(judge(&at(Complete, RolloutPhase::Completed)), Outcome::Complete);
+        assert_eq!(judge(&at(Complete, RolloutPhase::Completed)), RolloutOutcome::Complete);
         let mut frozen = at(Frozen, RolloutPhase::Completed);
-        assert_eq!(judge(&frozen), Outcome::InProgress, "instances are not available");
+        assert_eq!(judge(&frozen), RolloutOutcome::InProgress, "instances are not available");
         frozen.units.iter_mut().for_each(|unit| unit.updated_available = unit.target);
-        assert_eq!(judge(&frozen), Outcome::Complete, "nothing is left to move");
+        assert_eq!(judge(&frozen), RolloutOutcome::Complete, "nothing is left to move");
         for status in [Held, Stuck, Aborted] {
             let outcome = judge(&at(status, RolloutPhase::Running));
             let starts =
                 |reason: &String| reason.starts_with("did not complete: why; `deployctl rollout undo demo.web.web`");
-            assert!(matches!(&outcome, Outcome::Failed(reason) if starts(reason)), "{outcome:?}");
+            assert!(matches!(&outcome, RolloutOutcome::Failed(reason) if starts(reason)), "{outcome:?}");
         }
     }
 
@@ -132,20 +136,23 @@ mod tests {
     #[test]
     fn the_outcome_of_an_earlier_rollout_is_that_of_its_revision() {
         let judged = |outcome| judge_former(&history(outcome), 4);
-        assert_eq!(judged(RevisionOutcome::Completed), Outcome::Complete);
-        assert_eq!(judged(RevisionOutcome::Open), Outcome::InProgress);
-        let failed = |how: &str| Outcome::Failed(how.to_owned());
+        assert_eq!(judged(RevisionOutcome::Completed), RolloutOutcome::Complete);
+        assert_eq!(judged(RevisionOutcome::Open), RolloutOutcome::InProgress);
+        let failed = |how: &str| RolloutOutcome::Failed(how.to_owned());
         assert_eq!(judged(RevisionOutcome::RolledBack), failed("failed and was rolled back by revision 5: it crashes"));
         assert_eq!(judged(RevisionOutcome::Superseded), failed("was superseded by revision 5"));
-        assert!(matches!(judge_former(&history(RevisionOutcome::Open), 2), Outcome::Failed(_)), "it is not kept");
+        assert!(
+            matches!(judge_former(&history(RevisionOutcome::Open), 2), RolloutOutcome::Failed(_)),
+            "it is not kept"
+        );
     }
 
     #[test]
     fn an_automatic_rollback_is_a_failure_and_a_requested_one_a_success() {
         let history = history(RevisionOutcome::RolledBack);
-        let failed = Outcome::Failed("rolled back a change that failed: it crashes".to_owned());
+        let failed = RolloutOutcome::Failed("rolled back a change that failed: it crashes".to_owned());
         assert_eq!(judge_back(&history, 5), failed);
-        assert_eq!(judge_back(&history, 4), Outcome::Complete);
+        assert_eq!(judge_back(&history, 4), RolloutOutcome::Complete);
     }
 
     #[test]

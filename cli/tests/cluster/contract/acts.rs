@@ -77,7 +77,7 @@ async fn restarted(cluster: &Cluster, name: &str) {
 
 /// S17.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_history_keeps_the_last_twenty() {
+async fn the_history_keeps_the_last_twenty_over_the_death_of_the_leader() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let name = "past.web.web";
     let container = deployed(&cluster, &demo_group(name, 1)).await.remove(0);
@@ -87,7 +87,14 @@ async fn the_history_keeps_the_last_twenty() {
         assert_eq!(status, 200, "{text}");
         serde_json::from_str::<Vec<Value>>(&text).expect("rows")
     };
-    for round in 1..=11_usize {
+    cluster.engine.kill(&container.id).await;
+    eventually(SOON, "a start, a stop and a start", async || {
+        let rows = history().await;
+        let words: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
+        (words == ["start", "stop", "start"]).then_some(())
+    })
+    .await;
+    for round in 2..=11_usize {
         cluster.accepted(Method::PATCH, &patch(name, "operation&optype=restart&instance=1"), None).await;
         eventually(SOON, "the restart is remembered", async || {
             let rows = history().await;
@@ -105,5 +112,9 @@ async fn the_history_keeps_the_last_twenty() {
         let members: Vec<&String> = row.as_object().expect("a row").keys().collect();
         assert_eq!(members, ["action", "from", "status", "time"]);
     }
+    assert!(rows.iter().all(|row| row["action"] == row["status"]), "{rows:?}");
     assert!(rows.is_sorted_by_key(|row| row["time"].as_i64()), "{rows:?}");
+    // Stored or not: the standby received the same reports.
+    cluster.lose_leader().await;
+    assert_eq!(history().await, rows);
 }

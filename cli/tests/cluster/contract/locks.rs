@@ -3,11 +3,9 @@
 //! A stopped engine accepts and waits (9.4), so every operation holds its lock until the engine is started: what is a race
 //! against a busy cluster is here simply true.
 
-use serde_json::json;
-
-use super::groups::{ADDED, DELETED, NO_GROUP, PATCHED, all_gone, at, pod};
-use super::row::{JSON, Row, ask};
-use crate::cluster::demo_group;
+use super::rows::groups::{ADDED, DELETED, NO_GROUP, PATCHED, all_gone, at, pod};
+use super::rows::row::{Row, ask};
+use super::rows::{demo_group, switches};
 
 const DEPLOYED: &str = "row.deployed.web";
 const SCALED: &str = "row.scaled.web";
@@ -16,7 +14,7 @@ const STOPPED: &str = "row.stopped.web";
 const REMOVED: &str = "row.removed.web";
 
 pub(super) fn rows() -> Vec<Row> {
-    [prepared(), halted(), held(), resumed(), tidied()].concat()
+    [prepared(), switches::stopped(), held(), switches::started(), resumed(), tidied()].concat()
 }
 
 fn prepared() -> Vec<Row> {
@@ -28,24 +26,6 @@ fn prepared() -> Vec<Row> {
         rows.push(ask("3.3", again).soon().accepted(at(name), PATCHED));
     }
     rows
-}
-
-/// Rows of 1.7.
-fn halted() -> Vec<Row> {
-    let status = "PATCH /api/status";
-    let format = "Invalid Status params format: ";
-    let neither = "Invalid Status, it should be start or stop";
-    vec![
-        ask("1.7", "GET /api/status").document(200, json!({"status": "started"})),
-        ask("1.7", status).refused(400, format!("{format}EOF")),
-        ask("1.7", status).body("{\"status\":1}").refused_for(400, format),
-        ask("1.7", status).body("{}").refused(400, neither),
-        ask("1.7", status).body("null").refused(400, neither),
-        ask("1.7", status).body("{\"status\":\"started\"}").refused(400, neither),
-        ask("1.7", status).body("{\"STATUS\":\"stop\"} rest").text(202, JSON, "\"Accept\"\n"),
-        ask("1.7", "GET /api/status").document(200, json!({"status": "stopped"})),
-        ask("1.7: idempotent", status).form("{\"status\":\"stop\"}").text(202, JSON, "\"Accept\"\n"),
-    ]
 }
 
 fn held() -> Vec<Row> {
@@ -99,9 +79,6 @@ fn resumed() -> Vec<Row> {
         row.holds(200, "/State", 2).holds(200, "/Pods/0/State", 2).holds(200, "/Pods/0/InstanceNo", 1)
     };
     vec![
-        ask("1.7", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n"),
-        ask("1.7", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n"),
-        ask("1.7", "GET /api/status").document(200, json!({"status": "started"})),
         running(DEPLOYED),
         running(SCALED),
         ask("3.2: one more each", format!("GET {}", at(UPGRADED))).soon().holds(200, "/Spec/Version", 2),

@@ -2,22 +2,16 @@
 //!
 //! | file | shows |
 //! |---|---|
-//! | `row`, `table` | every row of the HTTP contract, through one apiserver and through two in turn |
-//! | `routes`, `groups`, `locks`, `dependencies`, `fleet`, `switches` | the rows themselves |
+//! | `table`, `locks` | the rows of the HTTP contract whose answer the leader decides; all rows: `apiserver/tests/api/contract` |
 //! | `shapes`, `console` | the JSON of the original API, and the Python console's way of reading it |
 //! | `scenarios`, `acts`, `mending`, `moves`, `releases` | the 24 acceptance scenarios of the original API |
 //! | `thousand`, `requests`, `wishes` | a thousand random requests, and what must be true after them |
 //! | `quirks` | that every known defect of the original has its line |
 
-mod row;
-mod table;
-
-mod dependencies;
-mod fleet;
-mod groups;
 mod locks;
-mod routes;
-mod switches;
+#[path = "../../../../apiserver/tests/api/contract/rows/mod.rs"]
+mod rows;
+mod table;
 
 mod console;
 mod shapes;

@@ -1,7 +1,5 @@
 //! Every known defect of the original has its line: what it was, and what is true here.
 
-use std::path::Path;
-
 use crate::cluster::repository;
 
 /// The last of the Q numbers.
@@ -25,9 +23,10 @@ fn every_quirk_is_in_the_compatibility_table_and_none_is_left_for_later() {
 /// A row or a scenario that follows a quirk's recommendation names it; the page says which test shows it otherwise.
 #[test]
 fn what_the_tests_call_a_quirk_is_one() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/contract");
+    let folders = ["cli/tests/cluster/contract", "apiserver/tests/api/contract/rows"];
+    let files = folders.into_iter().flat_map(|folder| std::fs::read_dir(repository().join(folder)).expect("a folder"));
     let mut named = std::collections::BTreeSet::new();
-    for file in std::fs::read_dir(folder).expect("a folder").flatten() {
+    for file in files.flatten() {
         let text = std::fs::read_to_string(file.path()).expect("text");
         named.extend(text.split("Q-").skip(1).filter_map(|rest| rest.get(..2)?.parse::<u32>().ok()));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::docker::Hands;
 use super::requests::{self, DEPENDENCIES, Dice, GROUPS, Request};
-use super::row::Seen;
+use super::rows::row::Seen;
 use super::wishes::{ExpectedGroup, Portal, Wishes};
 use crate::cluster::{Cluster, IMAGE, eventually};
 use crate::docker::Workload;

@@ -18,13 +18,23 @@ fn four(name: &str, on_failure: &str) -> Value {
     group(name, 4, &json!({"Strategy": strategy, "FailureAction": on_failure}))
 }
 
+/// Four groups at the same time; each failure message names its group.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy_instances() {
+async fn a_broken_rollout_stalls_or_rolls_back_with_the_minimum_serving() {
     let cluster = Cluster::start(&[]).await;
+    tokio::join!(
+        a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy_instances(&cluster),
+        a_broken_rollout_rolls_back_with_failure_action_rollback(&cluster),
+        a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_touched(&cluster),
+        a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_the_minimum_serving(&cluster),
+    );
+}
+
+async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy_instances(cluster: &Cluster) {
     let wanted = four("stall.web.web", "Hold");
-    let release = Rollout::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(cluster, &wanted).await;
     let before = release.exactly(4).await;
-    let diary = Diary::open(&cluster, release.name()).await;
+    let diary = Diary::open(cluster, release.name()).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
     let stalled = release
         .until("it stalls", |view| {
@@ -54,13 +64,11 @@ async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy
     assert_eq!(release.history().await.revisions[2].cause, "unknown image");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_broken_rollout_rolls_back_with_failure_action_rollback() {
-    let cluster = Cluster::start(&[]).await;
+async fn a_broken_rollout_rolls_back_with_failure_action_rollback(cluster: &Cluster) {
     let wanted = four("back.web.web", "Rollback");
-    let release = Rollout::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(cluster, &wanted).await;
     let before = release.exactly(4).await;
-    let diary = Diary::open(&cluster, release.name()).await;
+    let diary = Diary::open(cluster, release.name()).await;
     release.change(&with_image(&wanted, MISSING)).await;
     let back = release.completed(2).await;
     assert!(back.is_rollback, "{back:#?}");
@@ -81,9 +89,7 @@ async fn a_broken_rollout_rolls_back_with_failure_action_rollback() {
     assert_eq!(told.spec.pod.containers[0].image, crate::cluster::IMAGE);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_touched() {
-    let cluster = Cluster::start(&[]).await;
+async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_touched(cluster: &Cluster) {
     let fields = json!({
         "Strategy": {"Type": "Beta", "BatchSize": 2},
         "Topology": {"UnitType": "Cell", "UnitLabel": "unit", "Values": ["cell-a", "cell-b"]},
@@ -92,9 +98,9 @@ async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_tou
         "FailureAction": "Rollback",
     });
     let wanted = group("crash.web.web", 5, &fields);
-    let release = Rollout::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(cluster, &wanted).await;
     let before = release.exactly(5).await;
-    let diary = Diary::open(&cluster, release.name()).await;
+    let diary = Diary::open(cluster, release.name()).await;
     release.change(&with_image(&wanted, CRASHING)).await;
     release.completed(2).await;
     let after = release.exactly(5).await;
@@ -105,9 +111,7 @@ async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_tou
     assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::RolledBack, RevisionOutcome::Completed]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_the_minimum_serving() {
-    let cluster = Cluster::start(&[]).await;
+async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_the_minimum_serving(cluster: &Cluster) {
     let mut wanted = demo_group("exits.web.web", 4);
     wanted["Strategy"] = json!({"Type": "RollingUpdate"});
     let folder = tempfile::tempdir().expect("a folder");
@@ -118,9 +122,9 @@ async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_
     };
     let first = apply("first.json", &wanted).await;
     assert!(first.status.success(), "{}", text(&first));
-    let release = Rollout::of(&cluster, "exits.web.web").await;
+    let release = Rollout::of(cluster, "exits.web.web").await;
     let before = release.exactly(4).await;
-    let diary = Diary::open(&cluster, release.name()).await;
+    let diary = Diary::open(cluster, release.name()).await;
     wanted["Pod"]["Containers"][0]["Env"] = json!(["DEMO_EXIT_AFTER_MS=4000", "DEMO_EXIT_CODE=3"]);
     let second = apply("second.json", &wanted).await;
     assert_eq!(second.status.code(), Some(1), "{}", text(&second));

@@ -10,13 +10,20 @@ use super::release::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
+async fn a_rollout_does_what_operators_command() {
     let cluster = Cluster::start(&[]).await;
+    tokio::join!(
+        a_release_is_paused_resumed_given_up_and_undone_as_people_say(&cluster),
+        a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group(&cluster),
+    );
+}
+
+async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say(cluster: &Cluster) {
     let strategy = json!({"Strategy": {
         "Type": "Batch", "BatchSize": 1, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,
     }});
     let wanted = group("word.web.web", 3, &strategy);
-    let release = Rollout::open(&cluster, &wanted).await;
+    let release = Rollout::open(cluster, &wanted).await;
     for ordinal in [1, 2] {
         release.until("its group waits", |view| waits(view, 0, ordinal)).await;
         say(&release, &format!("confirm&group={ordinal}")).await;
@@ -47,12 +54,10 @@ async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
     assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::Aborted, RevisionOutcome::Completed]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group() {
-    let cluster = Cluster::start(&[]).await;
+async fn a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group(cluster: &Cluster) {
     let strategy = json!({"Strategy": {"Type": "Batch", "BatchSize": 1}});
     let wanted = group("skip.web.web", 3, &strategy);
-    let release = Rollout::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(cluster, &wanted).await;
     let first = release.exactly(3).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
     release.until("its first group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 1)).await;

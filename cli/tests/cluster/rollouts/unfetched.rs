@@ -23,19 +23,16 @@ fn three(name: &str, policy: &str) -> Value {
     group(name, 3, &fields)
 }
 
+/// An in-place update and a rollout without surge, at the same time.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_in_place_update_touches_no_instance_when_the_image_cannot_be_pulled() {
-    no_instance_is_touched(&three("unfetched.web.place", "InPlaceIfPossible")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_without_surge_touches_no_instance_when_the_image_cannot_be_pulled() {
-    no_instance_is_touched(&three("unfetched.web.surge", "ReCreate")).await;
-}
-
-async fn no_instance_is_touched(wanted: &Value) {
+async fn no_instance_is_touched_when_the_image_cannot_be_pulled() {
     let cluster = Cluster::start(&[]).await;
-    let release = Rollout::deployed(&cluster, wanted).await;
+    let (place, surge) = (three("unfetched.web.place", "InPlaceIfPossible"), three("unfetched.web.surge", "ReCreate"));
+    tokio::join!(is_untouched(&cluster, &place), is_untouched(&cluster, &surge));
+}
+
+async fn is_untouched(cluster: &Cluster, wanted: &Value) {
+    let release = Rollout::deployed(cluster, wanted).await;
     let before = release.exactly(3).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let client = Client::start(&ready, Duration::ZERO);

@@ -11,6 +11,8 @@ pub const COMMANDS: &str = "deployd.command";
 pub const NOTICES_STREAM: &str = "NOTICES";
 /// All notices.
 pub const ALL_NOTICES: &str = "deployd.notice.>";
+/// All notices, one token after the prefix.
+pub const EACH_NOTICE: &str = "deployd.notice.*";
 /// Durable consumer that all notifiers share.
 pub const NOTICES_CONSUMER: &str = "notifier";
 
@@ -18,6 +20,13 @@ pub const NOTICES_CONSUMER: &str = "notifier";
 pub const DEAD_LETTERS_STREAM: &str = "DEAD_LETTERS";
 /// All dead letters.
 pub const ALL_DEAD_LETTERS: &str = "deployd.dead.>";
+
+/// All dead letters, one token after the prefix.
+pub const EACH_DEAD_LETTER: &str = "deployd.dead.*";
+/// Orders that an agent could not read.
+pub const DEAD_ORDERS: &str = "deployd.dead.order";
+/// Questions that an agent or a scheduler could not read.
+pub const DEAD_QUESTIONS: &str = "deployd.dead.question";
 
 /// Stream of events. The leader writes, apiservers read.
 pub const EVENTS_STREAM: &str = "EVENTS";
@@ -34,11 +43,19 @@ pub const STANDBY_QUEUE: &str = "standby";
 /// Status of etcd, published by schedulers that cannot reach it.
 pub const STORE: &str = "deployd.store";
 
+/// Orders of all nodes.
+pub const ALL_ORDERS: &str = "deployd.order.*";
+/// Requests for a whole report, of all nodes.
+pub const ALL_RESYNCS: &str = "deployd.resync.*";
+/// Inspect queries to all nodes.
+pub const ALL_INSPECTIONS: &str = "deployd.inspect.*";
 /// Reports of all nodes.
 pub const ALL_REPORTS: &str = "deployd.report.*";
 
 /// Header with the inbox that waits for a command's outcome.
 pub const REPLY_HEADER: &str = "Deployd-Reply";
+/// Header of an order: the id of the scheduler's key and its signature.
+pub const SIGNATURE_HEADER: &str = "Deployd-Signature";
 /// Header with the lowest wire version that understands the message; absent means the first.
 pub const WIRE_HEADER: &str = "Deployd-Wire";
 
@@ -97,7 +114,7 @@ pub enum DeadLetterKind {
 }
 
 /// One token of a subject. Names may contain dots, tokens may not; `%` is not allowed in names, so this is unambiguous.
-fn token(name: &str) -> String {
+pub(crate) fn token(name: &str) -> String {
     name.replace('.', "%2e")
 }
 

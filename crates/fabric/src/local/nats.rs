@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use contract::bus::SERVER_SETTINGS;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
+use crate::bus_accounts::{self, User};
+
 use super::server::{Error, Kind, Launch, Server, make_directory};
-use crate::nats::SERVER_SETTINGS;
 
 /// When JetStream syncs to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +34,19 @@ impl NatsServer {
 
     /// Like [`NatsServer::start`], with a choice of syncing.
     pub async fn start_syncing(dir: &Path, port: u16, syncing: Syncing) -> Result<Self, Error> {
+        Self::start_configured(dir, port, syncing, &open_accounts()).await
+    }
+
+    /// Like [`NatsServer::start`], with users of its own.
+    pub async fn start_with_users(dir: &Path, users: &[User]) -> Result<Self, Error> {
+        Self::start_configured(dir, 0, Syncing::Always, &bus_accounts::config(users)).await
+    }
+
+    async fn start_configured(dir: &Path, port: u16, syncing: Syncing, accounts: &str) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
         let file = dir.join("nats.conf");
-        std::fs::write(&file, nats_config(&dir.join("jetstream"), port, syncing))
+        std::fs::write(&file, nats_config(&dir.join("jetstream"), port, syncing, accounts))
             .map_err(|source| Error::Prepare { path: file.clone(), source })?;
         let arguments = vec!["-c".into(), file.into_os_string()];
         Self::begin(Launch { program: "nats-server", arguments, port, log: dir.join("nats.log") }).await
@@ -57,21 +68,10 @@ impl Kind for Nats {
     }
 }
 
-/// Configuration with one account, which may also query the server's settings (see `nats::durability`).
-pub fn nats_config(store: &Path, port: u16, syncing: Syncing) -> String {
-    let sync = match syncing {
-        Syncing::Always => "sync_interval: always",
-        Syncing::Periodically => "",
-    };
+/// One account that every client may use without credentials, for tests of one process.
+pub fn open_accounts() -> String {
     format!(
-        r#"# Written at each start; changes here are lost.
-listen: "127.0.0.1:{port}"
-server_name: "local"
-jetstream {{
-  store_dir: {store:?}
-  {sync}
-}}
-accounts {{
+        r#"accounts {{
   SYS {{
     exports: [ {{ service: "{SERVER_SETTINGS}" }} ]
   }}
@@ -84,5 +84,23 @@ accounts {{
 system_account: SYS
 no_auth_user: "local"
 "#
+    )
+}
+
+/// Configuration of a server on this machine; `accounts` says who may connect (`bus_accounts::config`).
+pub fn nats_config(store: &Path, port: u16, syncing: Syncing, accounts: &str) -> String {
+    let sync = match syncing {
+        Syncing::Always => "sync_interval: always",
+        Syncing::Periodically => "",
+    };
+    format!(
+        r#"# Written at each start; changes here are lost.
+listen: "127.0.0.1:{port}"
+server_name: "local"
+jetstream {{
+  store_dir: {store:?}
+  {sync}
+}}
+{accounts}"#
     )
 }

@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Errors of a local server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{program} was not found in $DEPLOYD_BIN_DIR, .deployd/bin or PATH")]
-    Missing { program: &'static str },
+    #[error(transparent)]
+    Missing(#[from] super::Missing),
     #[error("cannot prepare {path}")]
     Prepare {
         path: PathBuf,
@@ -141,7 +141,7 @@ impl<K> Drop for Server<K> {
 }
 
 fn spawn(launch: &Launch) -> Result<Child, Error> {
-    let program = super::find(launch.program).ok_or(Error::Missing { program: launch.program })?;
+    let program = super::find(launch.program)?;
     let prepare = |source| Error::Prepare { path: launch.log.clone(), source };
     let log = OpenOptions::new().create(true).append(true).open(&launch.log).map_err(prepare)?;
     let also = log.try_clone().map_err(prepare)?;

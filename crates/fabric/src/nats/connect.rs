@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerAddr};
+use contract::bus::Identity;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -34,7 +35,8 @@ pub struct Args {
         value_name = "URL"
     )]
     pub urls: Vec<String>,
-    /// File with `user:password` or a token for NATS, so that neither shows in the process list
+    /// File with `user:seed` (an nkey, as `deployctl bus-keys` writes it), `user:password` or a token for NATS, so that
+    /// neither shows in the process list
     #[arg(long = "nats-credentials-file", env = "DEPLOYD_NATS_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
     /// Servers that hold each stream: 3 where three servers form a cluster. Streams that exist are raised to it, never lowered
@@ -49,6 +51,12 @@ impl Args {
         Self { urls: vec![url.into()], credentials_file: None, stream_replicas: 1 }
     }
 
+    /// Host and port of each server; malformed URLs are left out, connecting reports them.
+    pub fn servers(&self) -> impl Iterator<Item = (String, u16)> {
+        let parsed = self.urls.iter().filter_map(|url| url.trim().parse::<ServerAddr>().ok());
+        parsed.map(|server| (server.host().to_owned(), server.port()))
+    }
+
     fn shown(&self) -> String {
         // Do not log the user and password of a URL.
         crate::settings::without_secret(&self.urls.join(","))
@@ -58,8 +66,10 @@ impl Args {
 pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
     let addresses = addresses(args)?;
     let credentials = match &args.credentials_file {
-        None => None,
-        Some(path) => Some(tokio::fs::read_to_string(path).await.map_err(|source| credentials_error(path, source))?),
+        None => Credentials::None,
+        Some(path) => Credentials::parse(
+            &tokio::fs::read_to_string(path).await.map_err(|source| credentials_error(path, source))?,
+        ),
     };
     let started = Instant::now();
     let mut attempt = 0;
@@ -67,7 +77,7 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
         attempt += 1;
         let (connected_tx, connected) = watch::channel(false);
         let (connections_tx, connections) = watch::channel(0);
-        let options = identify(options(name, connected_tx, connections_tx), credentials.as_deref());
+        let options = credentials.clone().identify(options(name, connected_tx, connections_tx));
         match options.connect(addresses.as_slice()).await {
             Ok(client) => {
                 let jetstream =
@@ -91,11 +101,43 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
     }
 }
 
-fn identify(options: ConnectOptions, credentials: Option<&str>) -> ConnectOptions {
-    match credentials.map(|text| text.trim().split_once(':').ok_or_else(|| text.trim())) {
-        None => options,
-        Some(Ok((user, password))) => options.user_and_password(user.to_owned(), password.to_owned()),
-        Some(Err(token)) => options.token(token.to_owned()),
+/// How a process proves to NATS who it is.
+#[derive(Clone)]
+enum Credentials {
+    None,
+    /// The server knows the public key; the seed never leaves this process.
+    Key {
+        user: String,
+        seed: String,
+    },
+    Password {
+        user: String,
+        password: String,
+    },
+    Token(String),
+}
+
+impl Credentials {
+    fn parse(text: &str) -> Self {
+        match text.trim().split_once(':') {
+            Some((user, seed)) if nkeys::KeyPair::from_seed(seed).is_ok() => {
+                Self::Key { user: user.to_owned(), seed: seed.to_owned() }
+            }
+            Some((user, password)) => Self::Password { user: user.to_owned(), password: password.to_owned() },
+            None => Self::Token(text.trim().to_owned()),
+        }
+    }
+
+    /// A user reads replies only under its own prefix, so that no other process can read them.
+    fn identify(self, options: ConnectOptions) -> ConnectOptions {
+        match self {
+            Self::None => options,
+            Self::Key { user, seed } => options.custom_inbox_prefix(Identity::inbox_of(&user)).nkey(seed),
+            Self::Password { user, password } => {
+                options.custom_inbox_prefix(Identity::inbox_of(&user)).user_and_password(user, password)
+            }
+            Self::Token(token) => options.token(token),
+        }
     }
 }
 
@@ -160,6 +202,5 @@ async fn accept(bus: Bus) -> Result<Bus, Error> {
     // The event that sets `connected` runs on its own task; the caller must find the bus connected.
     bus.wait_connected(Instant::now() + API_LIMIT).await?;
     tracing::debug!(%version, "NATS server accepted");
-    bus.syncs_always().await;
     Ok(bus)
 }

@@ -6,10 +6,8 @@
 
 use std::time::Duration;
 
+use contract::bus::SERVER_SETTINGS;
 use serde::Deserialize;
-
-/// NATS' subject for a server's settings.
-pub(crate) const SERVER_SETTINGS: &str = "$SYS.REQ.SERVER.PING.VARZ";
 
 #[derive(Deserialize)]
 struct ServerAnswer {

@@ -44,6 +44,8 @@ pub enum Error {
     },
     #[error("a message of {size} bytes for {subject} is larger than the {limit} bytes allowed")]
     TooLarge { subject: String, size: usize, limit: usize },
+    #[error("{subject:?} is not an inbox, so no reply is sent there")]
+    NoInbox { subject: String },
     /// The connection is down and did not return in time.
     #[error("not connected to NATS")]
     Disconnected,
@@ -111,6 +113,7 @@ impl From<Error> for RequestError {
             | Error::TimedOut { .. }
             | Error::Failed { .. }
             | Error::StreamLost { .. }
+            | Error::NoInbox { .. }
             | Error::StreamBehind { .. }
             | Error::StreamRewound { .. }) => Self::Send(Box::new(error)),
         }

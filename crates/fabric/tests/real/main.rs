@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 mod bus;
+mod bus_accounts;
 mod consumers;
 mod elections;
 mod servers;

@@ -36,32 +36,6 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn ready(since: i64) -> Ready {
-        Ready { ready: true, since: Some(Moment::from_secs(since)) }
-    }
-
-    const UNTIMED: Ready = Ready { ready: true, since: None };
-    const DOWN: Ready = Ready { ready: false, since: Some(Moment::from_secs(0)) };
-    const TEN: Duration = Duration::from_secs(10);
-
-    #[test]
-    fn the_moment_itself_counts() {
-        let available = |pod, min_ready, now| is_available(pod, min_ready, Moment::from_secs(now));
-        assert!(!available(ready(0), TEN, 9));
-        assert!(available(ready(0), TEN, 10));
-        assert!(available(UNTIMED, Duration::ZERO, 10));
-        assert!(!available(UNTIMED, TEN, 10));
-        assert!(!available(DOWN, Duration::ZERO, 10));
-    }
-
-    #[test]
-    fn the_next_check_is_when_the_first_pod_becomes_available() {
-        let check = |pods: &[Ready], min_ready| next_check(pods, min_ready, Moment::from_secs(100));
-        assert_eq!(check(&[DOWN, ready(98), ready(96)], TEN), Some(Duration::from_secs(6)));
-        assert_eq!(check(&[ready(90), ready(85), UNTIMED, DOWN], TEN), None);
-        assert_eq!(check(&[ready(100)], Duration::ZERO), None);
-    }
-
     property! {
         fn the_next_check_is_when_a_pod_becomes_available(
             pods in prop::collection::vec((any::<bool>(), prop::option::of(0..40i64)), 0..6), min_ready in 0..20u64,

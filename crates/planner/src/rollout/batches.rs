@@ -121,61 +121,9 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    const PROPORTIONAL: BatchSettings = BatchSettings { batch_size: 4, beta: true, spread: Spread::Proportional };
-
     fn units(targets: &[i64], committed: &[i64]) -> Vec<UnitProgress> {
         let unit = |(target, committed): (&i64, &i64)| UnitProgress { target: *target, committed: *committed };
         targets.iter().zip(committed).map(unit).collect()
-    }
-
-    /// The batches as the table writes them: `b1/1 2/2`.
-    fn plan(settings: BatchSettings, units: &[UnitProgress]) -> String {
-        let batch = |batch: Batch| {
-            let parts: Vec<String> = batch.add.iter().map(ToString::to_string).collect();
-            format!("{}{}", if batch.kind == BatchKind::Beta { "b" } else { "" }, parts.join("/"))
-        };
-        batches(settings, units).map(batch).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn the_table_of_r_47() {
-        let batch = BatchSettings { beta: false, ..PROPORTIONAL };
-        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[0, 0])), "b1/1 2/2 2/2");
-        assert_eq!(plan(PROPORTIONAL, &units(&[4, 6], &[0, 0])), "b1/1 1/3 2/2");
-        assert_eq!(plan(PROPORTIONAL, &units(&[2, 8], &[0, 0])), "b1/1 0/4 1/3");
-        assert_eq!(plan(batch, &units(&[5, 5], &[0, 0])), "2/2 2/2 1/1");
-        assert_eq!(plan(BatchSettings { batch_size: 3, ..batch }, &units(&[5, 5], &[0, 0])), "2/1 1/2 2/1 0/1");
-        assert_eq!(plan(PROPORTIONAL, &units(&[4, 1, 5], &[0, 0, 0])), "b1/1/1 2/0/2 1/0/2");
-        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 2])), "2/2 1/1");
-        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 0])), "b0/1 2/2 1/2");
-        let sequential = BatchSettings { batch_size: 2, beta: true, spread: Spread::Sequential };
-        assert_eq!(plan(sequential, &units(&[3, 3], &[0, 0])), "b1/0 2/0 b0/1 0/2");
-    }
-
-    #[test]
-    fn even_takes_all_of_a_small_unit_and_proportional_its_share() {
-        let batch = BatchSettings { batch_size: 6, beta: false, spread: Spread::Even };
-        assert_eq!(plan(batch, &units(&[2, 10], &[0, 0])), "2/4 0/6");
-        assert_eq!(plan(BatchSettings { spread: Spread::Proportional, ..batch }, &units(&[2, 10], &[0, 0])), "1/5 1/5");
-    }
-
-    #[test]
-    fn a_unit_with_more_than_its_target_has_no_work() {
-        assert_eq!(plan(PROPORTIONAL, &units(&[2, 3], &[4, 2])), "0/1");
-        assert_eq!(plan(PROPORTIONAL, &units(&[0, 0], &[0, 0])), "");
-        assert_eq!(plan(PROPORTIONAL, &[]), "");
-    }
-
-    #[test]
-    fn a_sequential_batch_does_not_spill_into_the_next_unit() {
-        let sequential = BatchSettings { batch_size: 5, beta: false, spread: Spread::Sequential };
-        assert_eq!(plan(sequential, &units(&[3, 6], &[0, 0])), "3/0 0/5 0/1");
-    }
-
-    #[test]
-    fn a_batch_is_never_empty() {
-        let sizes = [Amount::Percent(30), Amount::Percent(1), Amount::Percent(0), Amount::Count(0), Amount::Count(7)];
-        assert_eq!(sizes.map(|size| batch_size(size, 10)), [3, 1, 1, 1, 7]);
     }
 
     property! {

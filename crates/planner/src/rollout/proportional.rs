@@ -140,58 +140,6 @@ mod tests {
         specs.iter().enumerate().map(set).collect()
     }
 
-    #[test]
-    fn the_examples_of_r_36() {
-        assert_eq!(scale(ROLLING, &wanted(10, 0), &sets(&[3, 2], 5)), [6, 4]);
-        assert_eq!(scale(ROLLING, &wanted(50, 6), &sets(&[8, 5], 13)), [34, 22]);
-        assert_eq!(scale(ROLLING, &wanted(4, 0), &sets(&[1, 1, 1], 3)), [1, 1, 2]);
-        assert_eq!(scale(ROLLING, &wanted(2, 0), &sets(&[1, 1, 1], 3)), [0, 1, 1]);
-        assert_eq!(scale(ROLLING, &wanted(4, 0), &sets(&[1, 8], 9)), [0, 4]);
-    }
-
-    #[test]
-    fn one_active_set_gets_everything_and_without_one_the_new_set_does() {
-        assert_eq!(scale(ROLLING, &wanted(12, 0), &sets(&[10, 0], 10)), [12, 0]);
-        assert_eq!(scale(Strategy::Recreate, &wanted(12, 0), &sets(&[0, 0], 10)), [0, 12]);
-        let mut old = sets(&[0, 0], 10);
-        old[1].is_new = false;
-        assert_eq!(scale(ROLLING, &wanted(12, 0), &old), [0, 12], "the newest old set when there is no new one");
-        assert_eq!(scale(ROLLING, &wanted(12, 0), &[]), Vec::<i64>::new());
-    }
-
-    #[test]
-    fn recreate_divides_nothing() {
-        assert_eq!(scale(Strategy::Recreate, &wanted(10, 0), &sets(&[3, 2], 5)), [3, 2]);
-    }
-
-    #[test]
-    fn a_full_size_new_set_ends_the_old_ones_only_when_it_is_available() {
-        let mut both = sets(&[1, 2], 3);
-        both[1].stored.desired = Some(2);
-        assert_eq!(scale(ROLLING, &wanted(2, 1), &both), [1, 2]);
-        both[1].available = 2;
-        assert_eq!(scale(ROLLING, &wanted(2, 1), &both), [0, 2]);
-        both[1].stored.desired = None;
-        assert_eq!(scale(ROLLING, &wanted(2, 1), &both), [1, 2], "it was not scaled for two");
-    }
-
-    #[test]
-    fn of_two_sets_with_the_template_the_older_is_the_new_set() {
-        let mut both = sets(&[0, 0], 3);
-        both[0].is_new = true;
-        assert_eq!(scale(ROLLING, &wanted(3, 0), &both), [3, 0]);
-    }
-
-    #[test]
-    fn a_missing_maximum_is_taken_from_what_was_seen() {
-        let seen = ScaleTarget { seen: 100, ..wanted(120, 0) };
-        assert_eq!(
-            [fraction(&seen, 50, None), fraction(&seen, 50, Some(0)), fraction(&wanted(120, 0), 50, None)],
-            [10, 10, 0]
-        );
-        assert_eq!(fraction(&wanted(0, 5), 7, Some(9)), -7);
-    }
-
     property! {
         fn with_numbers_of_the_last_scaling_the_sizes_sum_up_to_what_is_allowed(
             specs in prop::collection::vec(1..20i64, 2..5), replicas in 0..60i64, surge in 0..5i64,

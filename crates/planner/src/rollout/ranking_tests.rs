@@ -88,29 +88,6 @@ fn buckets_have_their_edges_at_powers_of_two() {
 }
 
 #[test]
-fn a_cost_is_a_plain_32_bit_number_or_nothing() {
-    let costs = ["10", "-10", "0", "-0", "2147483647", "-2147483648"].map(|text| deletion_cost(Some(text)));
-    assert_eq!(costs, [10, -10, 0, 0, i32::MAX, i32::MIN]);
-    for text in
-        ["", "-", "+10", "008", "-08", "00", "1.5", "abc", "2147483648", "-2147483649", " 1", "1 ", "1_0", "--1"]
-    {
-        assert_eq!(deletion_cost(Some(text)), 0, "{text:?}");
-    }
-    assert_eq!(deletion_cost(None), 0);
-}
-
-#[test]
-fn the_beta_pod_is_an_available_one() {
-    let down = |uid| RankedPod { readiness: Readiness::Ready, cost: -5, ..pod(uid) };
-    assert_eq!(beta_pod(&[down("a"), pod("b")]), Some(1));
-    assert_eq!(beta_pod(&[pod("a"), RankedPod { cost: -1, ..pod("b") }]), Some(1));
-    assert_eq!(beta_pod(&[pod("a"), RankedPod { ready_since: Some(NOW), ..pod("b") }]), Some(1));
-    assert_eq!(beta_pod(&[RankedPod { ready_since: None, ..pod("a") }, pod("b")]), Some(1));
-    assert_eq!(beta_pod(&[down("b"), down("a")]), Some(1));
-    assert_eq!(beta_pod(&[]), None);
-}
-
-#[test]
 fn a_batch_takes_preparing_and_unavailable_pods_first() {
     let pods = [
         pod("a"),

@@ -53,26 +53,6 @@ mod tests {
         UnitPods { target, spec, available }
     }
 
-    #[test]
-    fn the_example_of_r_21() {
-        assert_eq!(step(10, &[unit(8, 5, 5), unit(2, 5, 5)]), [8, 5]);
-        assert_eq!(step(10, &[unit(8, 8, 6), unit(2, 5, 5)]), [8, 4]);
-        assert_eq!(step(10, &[unit(8, 8, 8), unit(2, 4, 4)]), [8, 2]);
-    }
-
-    #[test]
-    fn the_largest_surplus_gives_first() {
-        assert_eq!(step(9, &[unit(9, 9, 6), unit(0, 2, 2), unit(0, 4, 4)]), [9, 2, 1]);
-        assert_eq!(step(2, &[unit(0, 2, 2), unit(0, 2, 2)]), [0, 2], "the first declared of equals");
-    }
-
-    #[test]
-    fn unavailable_surplus_goes_immediately() {
-        assert_eq!(step(10, &[unit(8, 5, 0), unit(2, 5, 1)]), [8, 2]);
-        assert_eq!(step(10, &[unit(8, 5, 0), unit(2, 5, 4)]), [8, 4]);
-        assert_eq!(step(0, &[unit(-9, -5, 0)]), [-5], "less than nothing asked for is nothing to remove");
-    }
-
     fn any_unit() -> impl Strategy<Value = UnitPods> {
         (0..10i64, 0..10i64, 0..10i64).prop_map(|(target, spec, available)| unit(target, spec, available.min(spec)))
     }

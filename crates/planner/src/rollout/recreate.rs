@@ -62,23 +62,6 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    #[test]
-    fn the_new_set_waits_for_the_last_old_pod() {
-        let old = |spec, actual| [OldSet { spec, actual }];
-        assert_eq!(step(3, None, &old(2, 2), &[PodPhase::Running]), RecreateStep::ScaleOldToZero);
-        assert_eq!(step(3, None, &old(0, 1), &[]), RecreateStep::WaitForOldPods);
-        assert_eq!(step(3, None, &old(0, 0), &[PodPhase::Failed, PodPhase::Unknown]), RecreateStep::WaitForOldPods);
-        assert_eq!(step(3, Some(0), &old(0, 0), &[PodPhase::Pending]), RecreateStep::WaitForOldPods);
-        assert_eq!(step(3, None, &old(0, 0), &[PodPhase::Failed, PodPhase::Succeeded]), RecreateStep::CreateNew(3));
-    }
-
-    #[test]
-    fn the_new_set_then_gets_its_full_size_in_one_step() {
-        assert_eq!(step(3, Some(1), &[], &[]), RecreateStep::ScaleNew(3));
-        assert_eq!(step(3, Some(5), &[], &[]), RecreateStep::ScaleNew(3));
-        assert_eq!(step(3, Some(3), &[], &[]), RecreateStep::Nothing);
-    }
-
     fn any_phase() -> impl Strategy<Value = PodPhase> {
         let all = [PodPhase::Pending, PodPhase::Running, PodPhase::Unknown, PodPhase::Succeeded, PodPhase::Failed];
         prop::sample::select(all.to_vec())

@@ -86,64 +86,6 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn units(targets: &[i64], stuck: &[i64]) -> Vec<UnitQuota> {
-        let unit = |(target, stuck): (&i64, &i64)| UnitQuota { target: *target, stuck: *stuck, ..UnitQuota::default() };
-        targets.iter().zip(stuck).map(unit).collect()
-    }
-
-    #[test]
-    fn the_examples_of_r_50() {
-        assert_eq!(reschedule(&units(&[5, 5], &[2, 0])).targets, [3, 7]);
-        assert_eq!(reschedule(&units(&[4, 3, 3], &[3, 0, 0])).targets, [1, 5, 4]);
-        let mut tight = units(&[4, 3, 3], &[3, 0, 0]);
-        tight[0].free_slots = Some(0);
-        tight[1].free_slots = Some(1);
-        tight[2].free_slots = Some(1);
-        let expected = Rescheduling {
-            targets: vec![2, 4, 4],
-            moves: vec![Move { from: 0, to: 1 }, Move { from: 0, to: 2 }],
-            unplaced: vec![1, 0, 0],
-        };
-        assert_eq!(reschedule(&tight), expected);
-        let stuck = reschedule(&units(&[5, 5], &[1, 1]));
-        assert_eq!(stuck, Rescheduling { targets: vec![5, 5], moves: vec![], unplaced: vec![1, 1] });
-    }
-
-    #[test]
-    fn a_pinned_unit_neither_gives_nor_receives() {
-        let mut pinned = units(&[4, 3, 3], &[2, 0, 1]);
-        pinned[0].is_pinned = true;
-        pinned[1].is_pinned = true;
-        let nothing = Rescheduling { targets: vec![4, 3, 3], moves: vec![], unplaced: vec![0, 0, 1] };
-        assert_eq!(reschedule(&pinned), nothing);
-        assert_eq!(pinned.iter().map(UnitQuota::is_full).collect::<Vec<_>>(), [true, false, true]);
-    }
-
-    #[test]
-    fn neither_a_full_unit_nor_one_tried_before_receives() {
-        let mut some = units(&[4, 1, 2, 3], &[1, 0, 0, 0]);
-        some[1].is_saturated = true;
-        some[0].tried = vec![2];
-        assert_eq!(reschedule(&some).moves, [Move { from: 0, to: 3 }]);
-    }
-
-    #[test]
-    fn the_most_room_decides_before_the_fewest_pods() {
-        let mut some = units(&[4, 1, 9], &[1, 0, 0]);
-        some[1].free_slots = Some(1);
-        some[2].free_slots = Some(2);
-        assert_eq!(reschedule(&some).moves, [Move { from: 0, to: 2 }]);
-    }
-
-    #[test]
-    fn no_unit_gives_more_than_its_target() {
-        let result = reschedule(&units(&[1, 3], &[3, 0]));
-        assert_eq!(
-            result,
-            Rescheduling { targets: vec![0, 4], moves: vec![Move { from: 0, to: 1 }], unplaced: vec![0, 0] }
-        );
-    }
-
     fn any_unit() -> impl Strategy<Value = UnitQuota> {
         let slots = prop::option::of(0..4i64);
         (0..10i64, 0..4i64, any::<bool>(), any::<bool>(), slots).prop_map(

@@ -127,53 +127,11 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    const FREE: Option<Amount> = None;
-
     fn count(count: i64) -> Option<Amount> {
         Some(Amount::Count(count))
     }
     fn percent(percent: i64) -> Option<Amount> {
         Some(Amount::Percent(percent))
-    }
-    fn divided(replicas: i64, wishes: &[Option<Amount>]) -> (Vec<i64>, Vec<Warning>) {
-        let units: Vec<UnitWish> = wishes.iter().map(|wish| UnitWish { wish: *wish, current: 0 }).collect();
-        let Allocation { sizes, warnings } = allocate(replicas, &units);
-        (sizes, warnings)
-    }
-
-    #[test]
-    fn the_table_of_r_46() {
-        assert_eq!(divided(10, &[FREE, FREE]), (vec![5, 5], vec![]));
-        assert_eq!(divided(10, &[count(4), FREE]), (vec![4, 6], vec![]));
-        assert_eq!(divided(10, &[count(4), percent(10), FREE]), (vec![4, 1, 5], vec![]));
-        assert_eq!(divided(10, &[FREE, FREE, FREE]), (vec![4, 3, 3], vec![]));
-        assert_eq!(divided(15, &[percent(10), FREE]), (vec![2, 13], vec![]));
-        assert_eq!(divided(14, &[percent(10), FREE]), (vec![1, 13], vec![]));
-        assert_eq!(divided(3, &[count(5), FREE]), (vec![3, 0], vec![Warning::Truncated(0)]));
-        assert_eq!(divided(20, &[count(4), percent(60)]), (vec![4, 16], vec![Warning::Overflow]));
-        assert_eq!(divided(7, &[FREE, count(0), FREE]), (vec![4, 0, 3], vec![]));
-        assert_eq!(divided(3, &[percent(50), percent(50)]), (vec![2, 1], vec![]));
-    }
-
-    #[test]
-    fn an_odd_pod_stays_where_pods_are() {
-        let unit = |current| UnitWish { wish: None, current };
-        assert_eq!(allocate(10, &[unit(0), unit(0), unit(5)]).sizes, [3, 3, 4]);
-    }
-
-    #[test]
-    fn wishes_that_do_not_fit_are_warnings() {
-        assert_eq!(divided(4, &[count(3), percent(50), FREE]), (vec![3, 1, 0], vec![Warning::PercentTruncated]));
-        assert_eq!(divided(10, &[count(2), count(3)]), (vec![4, 6], vec![Warning::Overflow]));
-        assert_eq!(divided(10, &[percent(0), count(3)]), (vec![0, 10], vec![Warning::Overflow]));
-        assert_eq!(divided(10, &[percent(80), percent(80)]), (vec![5, 5], vec![Warning::PercentTruncated]));
-    }
-
-    #[test]
-    fn with_every_unit_pinned_to_zero_the_division_is_unsatisfiable() {
-        assert_eq!(divided(5, &[count(0), percent(0)]), (vec![0, 0], vec![Warning::Unsatisfiable]));
-        assert_eq!(divided(5, &[]), (vec![], vec![Warning::Unsatisfiable]));
-        assert_eq!(divided(0, &[count(0)]), (vec![0], vec![]));
     }
 
     fn any_unit() -> impl Strategy<Value = UnitWish> {

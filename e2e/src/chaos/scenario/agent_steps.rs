@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use testkit::random::Random;
 
 use super::{Findings, Scenario, command, create, delete, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::docker_proxy::{DockerProxy, EngineCall, KillPoint};
 use crate::chaos::fault::InjectedFault;
 use crate::chaos::foreign_containers::ForeignContainers;
-use crate::chaos::random::Random;
 use crate::cluster::docker::ContainerView;
 use crate::cluster::extra_node::{Connections, Node};
 use crate::cluster::{Cluster, Error, Request, eventually};

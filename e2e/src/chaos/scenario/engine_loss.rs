@@ -4,21 +4,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use contract::api::PodGroupWithSpec;
+use contract::bus::Member;
 use contract::state::RunState;
 use contract::subjects;
-use fabric::nats::{Args, Bus};
 use fabric::tasks::{Scoped, spawn_scoped};
 use rustix::process::Signal;
+use testkit::random::Random;
 
 use super::{Findings, Scenario, create, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::control_groups::ControlGroups;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::cluster::docker::Engine;
 use crate::cluster::dockerd::Dockerd;
 use crate::cluster::extra_node::{Connections, NAME, Node};
-use crate::cluster::{Answer, Cluster, Error, eventually, make_image_in};
+use crate::cluster::{Answer, Cluster, Error, eventually, make_image_in, process};
 
 const INSTANCES: usize = 4;
 /// Several heartbeats.
@@ -57,9 +57,7 @@ struct Reports {
 
 impl Reports {
     async fn listen(cluster: &Cluster) -> Result<Self, Error> {
-        let nats = cluster.nats().ok_or(Error::State)?;
-        let bus =
-            Bus::connect(&Args::at(nats), "proof").await.map_err(|error| Error::Run(std::io::Error::other(error)))?;
+        let bus = cluster.bus(&process(Member::Scheduler, "scheduler-1")?).await?;
         let node = NAME.parse().map_err(|_| Error::State)?;
         let heard: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let mut all =

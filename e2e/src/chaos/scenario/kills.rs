@@ -1,8 +1,8 @@
 //! Kills and stops processes of the cluster, one after another.
+use testkit::random::Random;
 
 use super::Scenario;
 use crate::chaos::fault::{self, Fault, InjectedFault};
-use crate::chaos::random::Random;
 use crate::cluster::{Cluster, Error};
 
 #[derive(Debug)]

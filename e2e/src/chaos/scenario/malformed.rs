@@ -1,21 +1,23 @@
 //! Sends unreadable messages to every subject: no process panics, good messages pass, and each bad one becomes a dead letter.
 //!
-//! Two subjects have no dead letters: a request for a full report has no content, and readers of events skip unreadable ones.
+//! Three subjects have no dead letters: a request for a full report has no content, readers of events skip unreadable ones, and
+//! agents reject orders without a signature unread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use contract::bus::Member;
 use contract::notice::DeadLetter;
 use contract::subjects;
-use fabric::nats::{Args, Bus};
+use fabric::nats::Bus;
 use reqwest::Method;
+use testkit::random::Random;
 
 use super::{Findings, Scenario, command, create, delete, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
-use crate::chaos::raw_nats::RawNats;
-use crate::cluster::{Answer, Cluster, Error, Request, eventually};
+use crate::cluster::{Answer, Cluster, Error, Request, eventually, process};
 
 const NODE: &str = "node-1";
 /// The messages are spread over this many waves.
@@ -34,6 +36,7 @@ pub(crate) struct Malformed {
 
 #[derive(Debug, Clone)]
 struct Subject {
+    sender: Member,
     subject: String,
     /// Unreadable messages become dead letters.
     has_dead_letters: bool,
@@ -45,15 +48,20 @@ impl Malformed {
     }
 
     async fn flood(&self, cluster: &Cluster) -> Result<(), Error> {
-        let mut raw = RawNats::connect(&cluster.nats().ok_or(Error::State)?).await?;
+        let failed = |error: fabric::nats::Error| Error::Run(std::io::Error::other(error));
+        let senders = senders(cluster).await?;
         let per_wave = self.each.div_ceil(WAVES);
         for wave in 0..WAVES {
             for (index, subject) in all_subjects()?.iter().enumerate() {
                 for number in (wave * per_wave..self.each).take(per_wave) {
-                    raw.publish(&subject.subject, &payload(index, number)).await?;
+                    let bus = &senders[&subject.sender];
+                    let payload = Bytes::from(payload(index, number));
+                    bus.publish_bytes(&subject.subject, Some(bus.inbox()), payload).await.map_err(failed)?;
                 }
             }
-            raw.flush().await?;
+            for bus in senders.values() {
+                bus.flush().await.map_err(failed)?;
+            }
             tokio::time::sleep(BETWEEN_WAVES).await;
         }
         Ok(())
@@ -89,7 +97,7 @@ impl Malformed {
     /// Waits for the dead letter of every message.
     async fn letters(&mut self, cluster: &Cluster) -> Result<(), Error> {
         let failed = |error: fabric::nats::Error| Error::Run(std::io::Error::other(error));
-        let bus = Bus::connect(&Args::at(cluster.nats().ok_or(Error::State)?), "proof").await.map_err(failed)?;
+        let bus = cluster.bus(&process(Member::Apiserver, "apiserver-1")?).await?;
         let all_subjects = all_subjects()?;
         let buried = all_subjects.iter().enumerate().filter(|(_, subject)| subject.has_dead_letters);
         let wanted: BTreeSet<String> =
@@ -160,20 +168,33 @@ impl Scenario for Malformed {
 }
 
 /// Every subject something listens to.
+/// The subjects, each with the process that may publish there.
 fn all_subjects() -> Result<Vec<Subject>, Error> {
     let node = NODE.parse().map_err(|_| Error::State)?;
-    let subject = |subject: String, has_dead_letters| Subject { subject, has_dead_letters };
+    let subject = |sender, subject: String, has_dead_letters| Subject { sender, subject, has_dead_letters };
     Ok(vec![
-        subject(subjects::COMMANDS.to_owned(), true),
-        subject(subjects::report(&node), true),
-        subject(subjects::order(&node), true),
-        subject(subjects::inspect(&node), true),
-        subject(subjects::QUERY_LEADER.to_owned(), true),
-        subject(subjects::QUERY_STANDBY.to_owned(), true),
-        subject(subjects::notice("proof"), true),
-        subject(subjects::resync(&node), false),
-        subject(subjects::EVENTS.to_owned(), false),
+        subject(Member::Apiserver, subjects::COMMANDS.to_owned(), true),
+        subject(Member::Agent, subjects::report(&node), true),
+        // Agents reject orders without a signature before they read them.
+        subject(Member::Scheduler, subjects::order(&node), false),
+        subject(Member::Apiserver, subjects::inspect(&node), true),
+        subject(Member::Apiserver, subjects::QUERY_LEADER.to_owned(), true),
+        subject(Member::Apiserver, subjects::QUERY_STANDBY.to_owned(), true),
+        subject(Member::Scheduler, subjects::notice("proof"), true),
+        subject(Member::Scheduler, subjects::resync(&node), false),
+        subject(Member::Scheduler, subjects::EVENTS.to_owned(), false),
     ])
+}
+
+/// A connection for each kind of sender.
+async fn senders(cluster: &Cluster) -> Result<BTreeMap<Member, Bus>, Error> {
+    let mut senders = BTreeMap::new();
+    for (member, name) in
+        [(Member::Scheduler, "scheduler-1"), (Member::Apiserver, "apiserver-1"), (Member::Agent, NODE)]
+    {
+        senders.insert(member, cluster.bus(&process(member, name)?).await?);
+    }
+    Ok(senders)
 }
 
 fn token(subject: usize, number: usize) -> String {

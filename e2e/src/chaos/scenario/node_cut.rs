@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+use testkit::random::Random;
 
 use super::{Findings, Scenario, create, group_on};
 use crate::chaos::checks::Promise;
 use crate::chaos::control_groups::ControlGroups;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::chaos::tcp_proxy::{Link, TcpProxy};
 use crate::cluster::docker::ContainerView;
 use crate::cluster::extra_node::{Connections, NAME, Node};
@@ -153,7 +153,7 @@ impl Scenario for NodeCut {
 
 /// Like a pulled cable, or like a closed port.
 fn how(random: &mut Random) -> Link {
-    if random.percent(50) { Link::Silent } else { Link::Refused }
+    if random.chance(50) { Link::Silent } else { Link::Refused }
 }
 
 async fn look(cluster: &Cluster) -> Result<ControlGroups, Error> {

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use rustix::process::Signal;
+use testkit::random::Random;
 use tokio::task::JoinSet;
 
 use super::{Findings, Scenario};
 use crate::chaos::checks::Promise;
 use crate::chaos::fault::InjectedFault;
-use crate::chaos::random::Random;
 use crate::chaos::workload::Load;
 use crate::cluster::{Answer, Api, Cluster, Error, Request, eventually, signal};
 

@@ -60,10 +60,10 @@ impl<'a> Admission<'a> {
 
     /// Those of the ports a spec declares that another group has.
     pub(super) fn taken_ports(&self, name: &GroupName, pod: &PodSpec) -> Vec<u16> {
-        if self.settings.mutant == Some(Mutant::NoPortClaims) {
+        if self.settings.faults.has(Mutant::NoPortClaims) {
             return Vec::new();
         }
-        self.state.claims.taken(name, &declared(&pod.annotation))
+        self.state.claims().taken(name, &declared(&pod.annotation))
     }
 }
 

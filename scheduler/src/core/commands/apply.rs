@@ -4,11 +4,12 @@
 //! also after a failover, and a repeated command gets the outcome of the first.
 
 use contract::backup::Step;
+use contract::callback_url;
 use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
 use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord};
+use contract::record::{Cursor, GroupRecord};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events::command::CommandEvent;
@@ -31,12 +32,12 @@ const UNREADABLE: &str = "malformed";
 impl Leading<'_> {
     /// The next message of the command stream.
     pub(in crate::core) fn command(&mut self, delivery: Delivery) {
-        if self.lead.restoring {
+        if self.lead.leadership.is_restoring() {
             // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
             return;
         }
         let Delivery { stream, sequence, stored_at, reply, command } = delivery;
-        let cursor = &self.state.cursor;
+        let cursor = self.state.store.cursor();
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
             return self.answer_again(command.ok().map(|command| command.id), reply);
@@ -50,7 +51,7 @@ impl Leading<'_> {
             }
             return;
         }
-        self.state.cursor = Cursor { stream, sequence, stored_at };
+        self.state.store.advance(Cursor { stream, sequence, stored_at });
         match command {
             Ok(command) => self.execute(command, reply),
             Err(letter) => self.refuse_unreadable(letter, reply),
@@ -120,7 +121,7 @@ impl Leading<'_> {
     }
 
     fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {
-        let refuses = self.state.engine.refuses_changes() && !verb.passes_read_only();
+        let refuses = self.state.cluster.switches().refuses_changes() && !verb.passes_read_only();
         if refuses && !self.has_mutant(Mutant::NoBrakes) {
             return Err(Refusal::ReadOnly);
         }
@@ -161,32 +162,35 @@ impl Leading<'_> {
     }
 
     fn add_callback(&mut self, url: String) -> Result<Bundle, Refusal> {
-        if self.state.callbacks.contains(&url) {
+        if self.state.cluster.callbacks().contains(&url) {
             return Ok(Bundle::default());
         }
-        if self.state.callbacks.len() >= MOST_CALLBACKS {
+        if let Err(flaw) = callback_url::check(&url) {
+            return Err(Refusal::Unfit { reason: format!("callback url not valid: {flaw}") });
+        }
+        if self.state.cluster.callbacks().len() >= MOST_CALLBACKS {
             return Err(Refusal::Limit { what: "callbacks".to_owned(), limit: MOST_CALLBACKS as u64 });
         }
-        self.state.callbacks.insert(url);
+        self.state.cluster.add_callback(url);
         Ok(self.callbacks_bundle())
     }
 
     fn remove_callback(&mut self, url: &str) -> Result<Bundle, Refusal> {
-        if !self.state.callbacks.remove(url) {
-            return Err(Refusal::CallbackUnknown);
-        }
+        // Users see stored users and passwords masked, and delete what they see.
+        let is_meant = |stored: &&String| *stored == url || callback_url::without_userinfo(stored) == url;
+        let stored = self.state.cluster.callbacks().iter().find(is_meant).cloned().ok_or(Refusal::CallbackUnknown)?;
+        self.state.cluster.remove_callback(&stored);
         Ok(self.callbacks_bundle())
     }
 
     fn callbacks_bundle(&mut self) -> Bundle {
-        self.state.callbacks_unread = false;
-        self.state.warnings.remove(&Warning::CallbacksUnread);
-        let record = CallbacksRecord { urls: self.state.callbacks.clone() };
-        Bundle { writes: vec![commit::put(keys::CALLBACKS.to_owned(), &record)], ..Bundle::default() }
+        self.state.end_warning(Warning::CallbacksUnread);
+        let write = commit::put(keys::CALLBACKS.to_owned(), &self.state.cluster.callbacks_record());
+        Bundle { writes: vec![write], ..Bundle::default() }
     }
 
     fn cursor_write(&self) -> Write {
-        commit::put(keys::CURSOR.to_owned(), &self.state.cursor)
+        commit::put(keys::CURSOR.to_owned(), self.state.store.cursor())
     }
 }
 
@@ -217,7 +221,7 @@ impl Leading<'_> {
         let before = self.state.assignments(name);
         let writes = vec![reconcile::apply::set_record(self, name, record)];
         let changes = before.changes_to(&self.state.assignments(name));
-        self.lead.to_reconcile.insert(name.clone());
+        self.lead.queue.mark(name.clone());
         Bundle { writes, changes, ..Bundle::default() }
     }
 }

@@ -6,14 +6,14 @@
 
 use contract::command::Refusal;
 use contract::keys;
-use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
+use contract::switches::{Constraint, EngineRecord};
 use planner::expression::{Expression, ExpressionKind};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events;
 use crate::core::io::Mutant;
 use crate::core::leader::Leading;
-use crate::core::state::{State, Warning};
+use crate::core::state::Warning;
 
 /// Limit, because every placement evaluates each of them.
 const MOST_CONSTRAINTS: usize = 64;
@@ -24,16 +24,9 @@ const CONSTRAINTS_UNREAD: &str = "the record of the constraints cannot be read: 
 const CALLBACKS_UNREAD: &str = "the record of the callbacks cannot be read: notices wait until a callback is added anew, which \
      replaces the record; the dead letters hold its text";
 
-impl State {
-    /// Whether nothing is reconciled: the engine is stopped, or the constraints on placement cannot be read.
-    pub(in crate::core) fn is_paused(&self) -> bool {
-        !self.engine.running || self.constraints_unread
-    }
-}
-
 /// Changes what of the configuration is given.
 pub(super) fn configure(leading: &mut Leading<'_>, readonly: Option<bool>, maintenance: Option<bool>) -> Bundle {
-    let engine = leading.state.engine;
+    let engine = leading.state.cluster.switches();
     switch(
         leading,
         EngineRecord {
@@ -46,23 +39,19 @@ pub(super) fn configure(leading: &mut Leading<'_>, readonly: Option<bool>, maint
 
 /// Starts or stops reconciliation.
 pub(in crate::core) fn run_engine(leading: &mut Leading<'_>, running: bool) -> Bundle {
-    switch(leading, EngineRecord { running, ..leading.state.engine })
+    switch(leading, EngineRecord { running, ..leading.state.cluster.switches() })
 }
 
 /// Sends the guard to work or to sleep.
 pub(super) fn guard(leading: &mut Leading<'_>, guarding: bool) -> Bundle {
-    switch(leading, EngineRecord { guarding, ..leading.state.engine })
+    switch(leading, EngineRecord { guarding, ..leading.state.cluster.switches() })
 }
 
 fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
-    let before = std::mem::replace(&mut leading.state.engine, engine);
-    if before == engine && !leading.state.engine_unread {
-        return Bundle::default();
-    }
-    leading.state.engine_unread = false;
+    let Some(before) = leading.state.cluster.set_switches(engine) else { return Bundle::default() };
     if before.running != engine.running || before.guarding != engine.guarding {
         // Every group may hold something that was left alone.
-        leading.lead.to_reconcile.extend(leading.state.groups.keys().cloned());
+        leading.lead.queue.mark_all(leading.state.groups.keys().cloned());
     }
     let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
     let effects = events::switched(before, engine, leading.now);
@@ -71,17 +60,17 @@ fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
 
 /// Whether nothing is reconciled.
 pub(in crate::core) fn is_paused(leading: &Leading<'_>) -> bool {
-    leading.state.is_paused() && !leading.has_mutant(Mutant::NoBrakes)
+    leading.state.cluster.is_paused() && !leading.has_mutant(Mutant::NoBrakes)
 }
 
 /// Warns of records of the whole cluster that cannot be read.
 pub(in crate::core) fn warn_of_unread(leading: &mut Leading<'_>) {
     let unread = [
-        (leading.state.constraints_unread, Warning::ConstraintsUnread, CONSTRAINTS_UNREAD),
-        (leading.state.callbacks_unread, Warning::CallbacksUnread, CALLBACKS_UNREAD),
+        (leading.state.cluster.are_constraints_unread(), Warning::ConstraintsUnread, CONSTRAINTS_UNREAD),
+        (leading.state.cluster.are_callbacks_unread(), Warning::CallbacksUnread, CALLBACKS_UNREAD),
     ];
     for (_, warning, text) in unread.into_iter().filter(|(is_unread, ..)| *is_unread) {
-        leading.state.warnings.insert(warning, text.to_owned());
+        leading.state.warn(warning, text);
         leading.emit(vec![events::engine(text.to_owned(), leading.now)]);
     }
 }
@@ -94,26 +83,26 @@ pub(super) fn set_constraint(leading: &mut Leading<'_>, constraint: Constraint) 
     if let ExpressionKind::Unreadable(reason) = Expression::parse(&constraint.expression()).kind() {
         return Err(Refusal::Malformed { reason: format!("constraint: {reason}") });
     }
-    let known = leading.state.constraints.contains_key(&constraint.kind);
-    if !known && leading.state.constraints.len() >= MOST_CONSTRAINTS {
+    let constraints = leading.state.cluster.constraints();
+    if !constraints.contains_key(&constraint.kind) && constraints.len() >= MOST_CONSTRAINTS {
         return Err(Refusal::Limit { what: "constraints".to_owned(), limit: MOST_CONSTRAINTS as u64 });
     }
     let message = format!("constraint {} holds for every placement", constraint.expression());
-    leading.state.constraints.insert(constraint.kind.clone(), constraint);
+    leading.state.cluster.set_constraint(constraint);
     Ok(constraints_bundle(leading, message))
 }
 
 /// Drops the constraint of a type.
 pub(super) fn remove_constraint(leading: &mut Leading<'_>, kind: &str) -> Result<Bundle, Refusal> {
-    leading.state.constraints.remove(kind).ok_or(Refusal::ConstraintUnknown)?;
+    if !leading.state.cluster.remove_constraint(kind) {
+        return Err(Refusal::ConstraintUnknown);
+    }
     Ok(constraints_bundle(leading, format!("constraint {kind} was dropped")))
 }
 
 fn constraints_bundle(leading: &mut Leading<'_>, message: String) -> Bundle {
     leading.retry_unschedulable();
-    leading.state.constraints_unread = false;
-    leading.state.warnings.remove(&Warning::ConstraintsUnread);
-    let record = ConstraintsRecord { constraints: leading.state.constraints.clone() };
-    let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)];
+    leading.state.end_warning(Warning::ConstraintsUnread);
+    let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &leading.state.cluster.constraints_record())];
     Bundle { writes, effects: vec![events::engine(message, leading.now)], ..Bundle::default() }
 }

@@ -49,7 +49,7 @@ impl Admission<'_> {
                 (self.fresh(&name, spec, removed.record.spec.version.saturating_add(1)), false)
             }
             Some(_) => return Err(Refusal::GroupExists),
-            None if self.state.spared.contains(&name) => return Err(Refusal::GroupExists),
+            None if self.state.spared().contains(&name) => return Err(Refusal::GroupExists),
             None if self.state.dependencies.is_derived(&name) => return Err(Refusal::GroupExists),
             None => (self.fresh(&name, spec, 0), false),
         };

@@ -22,7 +22,7 @@ pub(super) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Resu
     let name = checked(&pod)?;
     leading.admission().permitted_dependency(&pod)?;
     let known = &leading.state.dependencies;
-    if known.entries.contains_key(&name) || known.spared.contains(&name) {
+    if known.get(&name).is_some() || known.is_spared(&name) {
         return Err(Refusal::DependencyExists);
     }
     let annotation = if pod.annotation.trim().is_empty() { "{}".to_owned() } else { pod.annotation };
@@ -71,15 +71,15 @@ pub(super) fn remove_dependency(leading: &mut Leading<'_>, name: &GroupName, for
 }
 
 fn wanted<'a>(leading: &'a Leading<'_>, name: &GroupName) -> Result<&'a DependencyRecord, Refusal> {
-    let entry = leading.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing());
+    let entry = leading.state.dependencies.get(name).filter(|entry| !entry.is_removing());
     entry.map(|entry| &entry.record).ok_or(Refusal::DependencyUnknown)
 }
 
 fn want(leading: &mut Leading<'_>, name: &GroupName, record: DependencyRecord) -> Bundle {
     leading.end_quarantine(&Object::Dependency(name.clone()), "a command changed it");
-    let before = leading.state.dependencies.entries.get(name).map(|entry| entry.record.clone());
+    let before = leading.state.dependencies.get(name).map(|entry| entry.record.clone());
     let writes = record_writes(name, before.as_ref(), Some(&record));
-    let entry = match leading.state.dependencies.entries.get(name) {
+    let entry = match leading.state.dependencies.get(name) {
         Some(entry) => Dependency { record, ..entry.clone() },
         None => Dependency::new(record, Vec::new()),
     };

@@ -85,7 +85,7 @@ fn drifting_group(
 fn drifting_groups(leading: &Leading<'_>, drift: &Drift) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
     let mut records = Vec::new();
     // An instance that leaves the node is not placed there any more, but may wait forever for a lost node to confirm that.
-    let leaving = leading.lead.waiting_on_node.get(&drift.from).into_iter().flatten().cloned();
+    let leaving = leading.lead.queue.waiting_on(&drift.from).cloned();
     let concerned: BTreeSet<GroupName> = leading.state.groups_on(&drift.from).into_iter().chain(leaving).collect();
     for name in concerned {
         let Some(group) = leading.state.groups.get(&name).filter(|group| concerns(drift, group)) else { continue };
@@ -99,7 +99,7 @@ fn record_drifts(leading: &mut Leading<'_>, records: Vec<(GroupName, GroupRecord
     for (name, mut record) in records {
         record.operation.take_if(|_| leading.has_mutant(Mutant::NoLock));
         writes.push(reconcile::apply::set_record(leading, &name, record));
-        leading.lead.to_reconcile.insert(name);
+        leading.lead.queue.mark(name);
     }
     let mut portions = commit::portions(writes);
     let writes = portions.pop().unwrap_or_default();

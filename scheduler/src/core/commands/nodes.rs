@@ -19,7 +19,7 @@ use crate::core::io::Write;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
 use crate::core::timers::Timer;
-use crate::core::{events, observe, reconcile};
+use crate::core::{events, observe};
 
 use super::admission::malformed;
 use super::evacuate;
@@ -91,14 +91,14 @@ fn uncordon(leading: &mut Leading<'_>, node: &NodeName) -> Bundle {
 }
 
 fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
-    leading.state.intents.get(node).cloned().unwrap_or_default()
+    leading.state.nodes.intent(node).cloned().unwrap_or_default()
 }
 
 /// The facts that the agent reported, or else the stored ones.
 fn agent_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
     let reported =
         leading.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
-    reported.or_else(|| leading.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
+    reported.or_else(|| leading.state.nodes.record(node).map(|record| &record.facts)).cloned().unwrap_or_default()
 }
 
 /// Stores the operator's settings of a node.
@@ -111,7 +111,7 @@ fn set_node_intent(leading: &mut Leading<'_>, node: &NodeName, intent: NodeInten
     let own = agent_facts(leading, node);
     leading.state.set_intent(node, intent, Some(&own));
     // A label may change the unit of an instance, or make room for an unschedulable one.
-    leading.lead.to_reconcile.extend(leading.state.groups_on(node));
+    leading.lead.queue.mark_all(leading.state.groups_on(node));
     leading.retry_unschedulable();
     let effects = vec![events::of_node(node, message, leading.now)];
     Bundle { writes: vec![write], effects, ..Bundle::default() }
@@ -133,14 +133,11 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
     }
     let intent = NodeIntent { removing: true, ..intent_of(leading, node) };
     let mut bundle = set_node_intent(leading, node, intent, "is being removed: nothing waits for it any longer");
-    if let Some(record) = leading.state.records.get_mut(node).filter(|record| !record.lost) {
-        record.lost = true;
-        bundle.writes.push(commit::put(keys::node(node), &*record));
-    }
+    bundle.writes.extend(leading.state.nodes.mark_lost(node).map(|record| commit::put(keys::node(node), record)));
     leading.reports.forget(node);
     leading.judge_node(node);
-    leading.lead.to_reconcile.extend(groups);
-    reconcile::dependencies::recheck_dependencies_on(leading, node);
+    leading.lead.queue.mark_all(groups);
+    leading.state.dependencies.mark_on(node);
     Ok(bundle)
 }
 
@@ -154,8 +151,8 @@ fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal>
             let silence = events::shown(silence);
             format!("{node} was heard {ago} ago: stop its agent first, then ask again after {silence} of silence")
         }
-        None if leading.now.since(leading.lead.listening_since) < silence => {
-            let listened = events::shown(leading.now.since(leading.lead.listening_since));
+        None if leading.now.since(leading.lead.listening.since()) < silence => {
+            let listened = events::shown(leading.now.since(leading.lead.listening.since()));
             format!("this leader has listened for {listened} only and {node} may still be heard: ask again in a moment")
         }
         Some(_) | None => return Ok(()),
@@ -173,7 +170,7 @@ fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName
 
 /// A node that is being removed reports again: the removal was a mistake.
 pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName) {
-    if !leading.state.removing.contains(node) {
+    if !leading.state.nodes.removing().contains(node) {
         return;
     }
     let intent = NodeIntent { removing: false, ..intent_of(leading, node) };
@@ -183,11 +180,11 @@ pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName
 
 /// Forgets the nodes that are being removed and that nothing is placed on any more.
 pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
-    if leading.state.removing.is_empty() {
+    if leading.state.nodes.removing().is_empty() {
         return;
     }
-    for node in leading.state.removing.clone() {
-        let is_empty = leading.state.assigned.get(&node).is_none_or(std::collections::BTreeMap::is_empty);
+    for node in leading.state.nodes.removing().clone() {
+        let is_empty = leading.state.pods_on(&node).next().is_none();
         let is_bare = leading.state.dependencies.containers_on(&node) == 0;
         if is_empty && is_bare && groups_bound_to(leading, &node).is_empty() {
             leading.guarded(&Object::Node(node.clone()), |leading| forget_node(leading, &node));
@@ -197,10 +194,7 @@ pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
 
 /// The node's queue stays: if the node comes back under this leader, no fence is used twice.
 fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
-    leading.state.set_intent(node, NodeIntent::default(), None);
-    leading.state.records.remove(node);
-    leading.state.nodes.remove(node);
-    leading.state.assigned.remove(node);
+    leading.state.forget_node(node);
     leading.reports.forget(node);
     for timer in [Timer::Node(node.clone()), Timer::Order(node.clone())] {
         leading.lead.timers.set(timer, None);
@@ -208,10 +202,10 @@ fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
     leading.lead.timers.set(Timer::Condition(ConditionKey::Engine(node.clone())), None);
     observe::losses::came_back(leading, node);
     leading.lead.dispatch.forget(node);
-    leading.lead.to_reconcile.extend(leading.lead.waiting_on_node.remove(node).into_iter().flatten());
+    leading.lead.queue.release_waiting_on(node);
     for (name, group) in &mut leading.state.groups {
         if group.unconfirmed_nodes.remove(node) {
-            leading.lead.to_reconcile.insert(name.clone());
+            leading.lead.queue.mark(name.clone());
         }
     }
     let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();

@@ -72,7 +72,7 @@ pub(super) fn store_default(leading: &mut Leading<'_>) -> Option<Write> {
 /// Upgrades a store that has groups and no policies: every namespace in use becomes `trusted`, so what worked works. Runs at
 /// the start of each leadership, also after the restore of an older backup.
 pub(in crate::core) fn trust_existing(leading: &mut Leading<'_>) {
-    if leading.state.policies.are_stored() || leading.lead.store_is_behind {
+    if leading.state.policies.are_stored() || leading.lead.leadership.is_store_behind() {
         return;
     }
     let namespaces = namespaces_in_use(leading.state);
@@ -96,7 +96,8 @@ pub(in crate::core) fn trust_existing(leading: &mut Leading<'_>) {
 fn namespaces_in_use(state: &State) -> BTreeSet<String> {
     let groups = state.groups.values().map(|group| &group.record.spec);
     let groups = groups.flat_map(|spec| [&spec.namespace, &spec.pod.namespace]);
-    let dependencies = state.dependencies.entries.values().map(|entry| &entry.record.spec.namespace);
+    let dependencies = state.dependencies.names().filter_map(|name| state.dependencies.get(name));
+    let dependencies = dependencies.map(|entry| &entry.record.spec.namespace);
     groups.chain(dependencies).filter(|namespace| check_namespace(namespace).is_ok()).cloned().collect()
 }
 
@@ -105,8 +106,8 @@ impl State {
     pub(in crate::core) fn hardening(&self, node: &NodeName, name: &GroupName) -> Option<Hardening> {
         let of_group = || Some(self.groups.get(name)?.record.spec.namespace.as_str());
         let of_dependency = || {
-            let pod = self.dependencies.pods_by_node.get(node)?.get(name)?;
-            Some(self.dependencies.entries.get(&pod.dependency)?.record.spec.namespace.as_str())
+            let dependency = self.dependencies.owner_of(node, name)?;
+            Some(self.dependencies.get(dependency)?.record.spec.namespace.as_str())
         };
         self.policies.of(of_group().or_else(of_dependency)?).hardening()
     }

@@ -54,7 +54,7 @@ fn stage(leading: &Leading<'_>, restore: &CommandId, part: u32, text: String) ->
 fn finish(leading: &Leading<'_>, restore: CommandId, parts: u32, replace: bool) -> Result<Bundle, Refusal> {
     let unfit = |reason: String| Refusal::Unfit { reason };
     assemble(leading.stored, &restore, parts).map_err(unfit)?;
-    let groups = leading.state.groups.len() + leading.state.spared.len();
+    let groups = leading.state.groups.len() + leading.state.spared().len();
     if groups > 0 && !replace {
         return Err(unfit(format!(
             "the cluster holds {groups} PodGroups, which the restore would replace; say --replace if that is meant"
@@ -78,7 +78,7 @@ fn abort(leading: &mut Leading<'_>) -> Bundle {
 
 /// Deletes the parts of the last restore, which is complete.
 pub(in crate::core) fn drop_restored_parts(leading: &mut Leading<'_>) {
-    let Some(restored) = leading.state.store.restored.clone() else { return };
+    let Some(restored) = leading.state.store.identity().restored.clone() else { return };
     let parts = staged(leading.stored).filter(|(restore, _)| *restore == restored);
     let writes = parts.map(|(_, key)| Write::Delete { key }).collect();
     for writes in commit::portions(writes).into_iter().filter(|writes| !writes.is_empty()) {
@@ -117,7 +117,7 @@ pub(in crate::core) fn put_in_place(leading: &mut Leading<'_>, record: &RestoreR
     for writes in commit::portions(replacing(leading, &backup)) {
         leading.lead.outbox.push(Bundle { writes, ..Bundle::default() });
     }
-    let store = leading.state.store.restored(&former_store(&backup), &record.restore, highest_term(leading));
+    let store = leading.state.store.identity().restored(&former_store(&backup), &record.restore, highest_term(leading));
     let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
     let writes = vec![
         commit::put(keys::STORE.to_owned(), &store),
@@ -169,7 +169,7 @@ fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
 fn highest_term(leading: &Leading<'_>) -> u64 {
     let obeyed = leading.reports.all().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
     let time = u64::try_from(leading.now.as_millis()).unwrap_or(0);
-    obeyed.max(leading.lead.term.0).max(leading.lead.overtaken.0).max(time)
+    obeyed.max(leading.lead.leadership.term().0).max(leading.lead.leadership.overtaken().0).max(time)
 }
 
 fn former_store(backup: &Backup) -> StoreRecord {

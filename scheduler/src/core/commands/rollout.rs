@@ -156,7 +156,7 @@ fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, chang
     let mut bundle = Bundle { effects, ..Bundle::default() };
     bundle.put_slots(name, &slots);
     leading.state.set_slots(name, slots);
-    leading.lead.to_reconcile.insert(name.clone());
+    leading.lead.queue.mark(name.clone());
     bundle
 }
 

@@ -55,7 +55,7 @@ impl Admission<'_> {
         let pod = group.record.spec.pod.patched(patch, self.now);
         let mut respec = self.respec(name, group, pod)?;
         if let SpecChange::Next(next) = &mut respec
-            && self.settings.mutant == Some(Mutant::ClientsVersion)
+            && self.settings.faults.has(Mutant::ClientsVersion)
         {
             (next.spec.version, next.spec.pod.version) = (sent, sent);
         }
@@ -187,7 +187,7 @@ pub(super) fn patch_spec(
     let image = patch.images().next().unwrap_or_default().to_owned();
     let respec = leading.admission().patched(name, leading.admission().present(name)?, patch)?;
     let bundle = change_spec(leading, name, respec, origin);
-    leading.panic_on_purpose_in("command", &image);
+    leading.settings.faults.panic_in("command", &image);
     Ok(bundle)
 }
 

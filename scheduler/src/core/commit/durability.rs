@@ -73,7 +73,7 @@ pub(super) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
     let present: BTreeSet<Timestamp> = decisions(group).collect();
     let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
     if drains.any(|drain| stored.contains(&drain.since)) {
-        leading.lead.to_reconcile.insert(name.clone());
+        leading.lead.queue.mark(name.clone());
     }
     let known = leading.lead.commit_times.groups.entry(name).or_default();
     for decision in stored {

@@ -13,7 +13,7 @@ use crate::core::commands::apply::{expiring, resolve};
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::{Object, Scope, bounded};
-use crate::core::{commit, events, reconcile};
+use crate::core::{commit, events};
 
 use super::Bundle;
 
@@ -25,9 +25,9 @@ pub(super) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, reason: &str
         // It decides nothing: the events of a few instances are not there after a restart.
         return leading.emit(vec![Effect::Record(events::event(Kind::Quarantined, reason, leading.now))]);
     }
-    if leading.lead.restoring || (objects.is_empty() && bundle.command.is_none()) {
+    if leading.lead.leadership.is_restoring() || (objects.is_empty() && bundle.command.is_none()) {
         // There is nothing to put aside: half of a backup must not be taken for all of it.
-        leading.lead.resigned = Some(reason);
+        leading.lead.leadership.resign(reason);
         return;
     }
     let refusal = refusing(leading, &bundle, &reason);
@@ -96,8 +96,8 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
 
 fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {
     match object {
-        Object::Group(name) => drop(leading.lead.to_reconcile.insert(name.clone())),
-        Object::Dependency(name) => reconcile::dependencies::mark_dependency(leading, name.clone()),
+        Object::Group(name) => leading.lead.queue.mark(name.clone()),
+        Object::Dependency(name) => leading.state.dependencies.mark(name.clone()),
         Object::Node(_) => {}
     }
 }

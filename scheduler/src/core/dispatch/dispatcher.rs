@@ -45,8 +45,8 @@ impl Dispatcher {
             digests: SpecDigests::default(),
             floor,
             spared: Arc::new(state.untouchable()),
-            switches: state.engine.switches(),
-            stores: Arc::new(state.store.stores.clone()),
+            switches: state.cluster.switches().switches(),
+            stores: Arc::new(state.store.identity().stores.clone()),
             uncommitted: BTreeMap::new(),
         }
     }

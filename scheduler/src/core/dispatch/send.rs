@@ -33,7 +33,9 @@ impl Leading<'_> {
     }
 
     fn send_order(&mut self, node: NodeName) {
-        let Some(message) = self.lead.dispatch.next_message(&node, self.lead.term, self.now) else { return };
+        let Some(message) = self.lead.dispatch.next_message(&node, self.lead.leadership.term(), self.now) else {
+            return;
+        };
         self.lead.timers.set(Timer::Order(node.clone()), Some(self.now + REPLY_TIMEOUT));
         let message = message.after(self.lead.outbox.progress().clone());
         let message = message.hardened(|group| self.state.hardening(&node, group));
@@ -43,7 +45,7 @@ impl Leading<'_> {
 
     /// A node answered its order, or did not.
     pub(in crate::core) fn order_replied(&mut self, node: &NodeName, fence: Fence, reply: Option<&OrderReply>) {
-        if fence.term != self.lead.term {
+        if fence.term != self.lead.leadership.term() {
             return;
         }
         if let Some(OrderReply::Foreign { progress, .. }) = reply {
@@ -57,14 +59,14 @@ impl Leading<'_> {
                 self.lead.timers.set(Timer::Order(node.clone()), Some(at));
             }
             // A leader that was elected after a node named that order leads a store that was set back.
-            ReplyResult::Deposed(have) if have.term <= self.lead.overtaken => {
+            ReplyResult::Deposed(have) if have.term <= self.lead.leadership.overtaken() => {
                 let at = self.lead.dispatch.queue(node).mark_foreign(self.now);
                 self.foreign_store(node, have, at);
             }
             ReplyResult::ForeignStore(have, at) => self.foreign_store(node, have, at),
             ReplyResult::Deposed(have) => {
-                self.lead.overtaken = have.term;
-                self.lead.resigned = Some(format!("node {node} obeys {have}, later than term {}", self.lead.term));
+                let reason = format!("node {node} obeys {have}, later than term {}", self.lead.leadership.term());
+                self.lead.leadership.resign_overtaken(have.term, reason);
             }
             ReplyResult::Ignored => {}
         }
@@ -105,7 +107,7 @@ impl Leading<'_> {
     /// The node refused its order: it has `have`, of a foreign store or of a later state of this one.
     pub(super) fn foreign_store(&mut self, node: &NodeName, have: Fence, recheck_at: Timestamp) {
         self.lead.timers.set(Timer::Order(node.clone()), Some(recheck_at));
-        if !self.state.foreign_store.insert(node.clone()) {
+        if !self.state.nodes.mark_foreign(node) {
             return;
         }
         let message = format!(
@@ -117,7 +119,7 @@ impl Leading<'_> {
 
     /// The node takes orders.
     fn reconciled(&mut self, node: &NodeName) {
-        if self.state.foreign_store.remove(node) {
+        if self.state.nodes.mark_own(node) {
             self.emit(vec![events::of_node(node, "obeys this store again", self.now)]);
         }
     }

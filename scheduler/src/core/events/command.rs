@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::backup::Step;
+use contract::callback_url;
 use contract::command::{Command, Removal, RolloutAction, Verb, Verdict};
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
@@ -176,8 +177,8 @@ fn because(cause: &str) -> String {
 fn cluster_text(verb: &Verb) -> String {
     let shown = |word: &str, value: &Option<bool>| value.map(|on| format!(" {word}={on}")).unwrap_or_default();
     match verb {
-        Verb::AddCallback { url } => format!("add callback {url}"),
-        Verb::RemoveCallback { url } => format!("remove callback {url}"),
+        Verb::AddCallback { url } => format!("add callback {}", callback_url::shown(url)),
+        Verb::RemoveCallback { url } => format!("remove callback {}", callback_url::shown(url)),
         Verb::Configure { readonly, maintenance } => {
             format!("configure{}{}", shown("readonly", readonly), shown("maintenance", maintenance))
         }

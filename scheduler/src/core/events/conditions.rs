@@ -114,7 +114,7 @@ pub(in crate::core) fn note_all_conditions(leading: &mut Leading<'_>) {
     let instances = leading.state.histories.reported();
     let instances =
         instances.map(|(name, number, condition, at)| (ConditionKey::Instance(name.clone(), number, condition), at));
-    let engines = leading.state.records.iter().filter(|(_, record)| record.engine_reported_at.happened());
+    let engines = leading.state.nodes.records().filter(|(_, record)| record.engine_reported_at.happened());
     let engines = engines.map(|(node, record)| (ConditionKey::Engine(node.clone()), record.engine_reported_at));
     let reported: Vec<(ConditionKey, Timestamp)> = instances.chain(engines).collect();
     for (key, at) in reported {
@@ -285,11 +285,8 @@ pub(in crate::core) fn send_reports(leading: &mut Leading<'_>) {
 
 /// Notes when the engine of a node was reported as away, or that it is not; `effects` report it.
 fn engine_reported(leading: &mut Leading<'_>, node: &NodeName, at: Timestamp, effects: Vec<Effect>) {
-    let record = leading.state.records.get_mut(node).filter(|record| record.engine_reported_at != at);
-    let write = record.map(|record| {
-        record.engine_reported_at = at;
-        commit::put(keys::node(node), &*record)
-    });
+    let record = leading.state.nodes.set_engine_reported_at(node, at);
+    let write = record.map(|record| commit::put(keys::node(node), record));
     if write.is_some() || !effects.is_empty() {
         leading.decide(Bundle { writes: write.into_iter().collect(), effects, ..Bundle::default() });
     }

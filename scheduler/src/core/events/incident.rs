@@ -120,7 +120,7 @@ pub(super) fn of_instance(
     let event = events::of_group(Kind::Incident, &pod.group, explained(leading, pod, happening.incident), leading.now);
     let event = Event { instance: pod.instance, node: node.cloned(), ..event };
     let body = notices::body(&group.record.spec.namespace, pod, happening);
-    [Effect::Record(event)].into_iter().chain(notify(&leading.state.callbacks, body)).collect()
+    [Effect::Record(event)].into_iter().chain(notify(leading.state.cluster.callbacks(), body)).collect()
 }
 
 /// The text of an incident, with how the instance ended last if it is about that. Notices keep the text alone: receivers
@@ -145,7 +145,7 @@ pub(in crate::core) fn cluster_notice(leading: &Leading<'_>, part: &str, inciden
         timestamp: leading.now,
         message: incident.text().into_owned(),
     };
-    notify(&leading.state.callbacks, body)
+    notify(leading.state.cluster.callbacks(), body)
 }
 
 fn notify(callbacks: &BTreeSet<String>, body: NoticeBody) -> Option<Effect> {

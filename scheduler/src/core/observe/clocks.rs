@@ -15,12 +15,12 @@ const MOST: u64 = 30_000;
 
 /// The leader's clock is this far ahead of that of NATS; a negative number when it is behind.
 pub(in crate::core) fn check_clock(leading: &mut Leading<'_>, ahead_millis: i64) {
-    let is_known = leading.state.warnings.contains_key(&Warning::Clock);
+    let is_known = leading.state.warns_of(Warning::Clock);
     let seconds = ahead_millis.unsigned_abs() / 1_000;
     let message = match (ahead_millis.unsigned_abs() > MOST, is_known) {
         (false, false) => return,
         (false, true) => {
-            leading.state.warnings.remove(&Warning::Clock);
+            leading.state.end_warning(Warning::Clock);
             format!("the clock of scheduler {} agrees with that of NATS again", leading.settings.name)
         }
         (true, _) => {
@@ -30,7 +30,7 @@ pub(in crate::core) fn check_clock(leading: &mut Leading<'_>, ahead_millis: i64)
                  the scheduler, which reads the wall clock at its start",
                 leading.settings.name
             );
-            leading.state.warnings.insert(Warning::Clock, message.clone());
+            leading.state.warn(Warning::Clock, &message);
             if is_known {
                 return;
             }

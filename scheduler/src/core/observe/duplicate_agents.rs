@@ -83,7 +83,7 @@ impl Core {
             Some(heard) => heard,
             // The accepted agent may not have reported to this process yet: it gets the same time.
             None => {
-                let record = self.state.records.get(&stamp.node).filter(|record| !record.lost)?;
+                let record = self.state.nodes.record(&stamp.node).filter(|record| !record.lost)?;
                 (record.identity.as_str(), self.listening_since?)
             }
         };

@@ -50,7 +50,7 @@ impl Leading<'_> {
         let facts =
             self.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
         let zone = facts.and_then(|facts| facts.labels.get("zone"));
-        self.panic_on_purpose_in("report", zone.map_or("", String::as_str));
+        self.settings.faults.panic_in("report", zone.map_or("", String::as_str));
         if let Some(progress) =
             self.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.progress)
             && !self.lead.outbox.progress().covers(progress)
@@ -89,11 +89,11 @@ impl Leading<'_> {
     }
 
     fn note_hearing(&mut self) {
-        let deaf = self.now.since(self.lead.last_heard_at) >= self.settings.suspect_after;
+        let deaf = self.lead.listening.is_deaf(self.now, self.settings.suspect_after);
         if deaf && !self.has_mutant(Mutant::NoFailoverGrace) {
-            self.lead.listening_since = self.now;
+            self.lead.listening.restart(self.now);
         }
-        self.lead.last_heard_at = self.now;
+        self.lead.listening.note_report(self.now);
         self.reports.listen(self.now, self.settings.suspect_after);
     }
 
@@ -106,7 +106,7 @@ impl Leading<'_> {
         }
         self.retry_unschedulable();
         if engine_before != Some(engine) {
-            self.lead.to_reconcile.extend(self.state.groups_on(node));
+            self.lead.queue.mark_all(self.state.groups_on(node));
             self.engine_changed(node, engine_before, engine);
         }
     }
@@ -120,7 +120,7 @@ impl Leading<'_> {
                 self.effects.push(Effect::AskWhole { node });
             }
         }
-        self.lead.to_reconcile.insert(name);
+        self.lead.queue.mark(name);
     }
 
     /// Judges whether a node is alive and does what follows when that changed.
@@ -137,8 +137,8 @@ impl Leading<'_> {
         if before == judgement.liveness {
             return;
         }
-        self.lead.to_reconcile.extend(self.state.groups_on(node));
-        reconcile::dependencies::recheck_dependencies_on(self, node);
+        self.lead.queue.mark_all(self.state.groups_on(node));
+        self.state.dependencies.mark_on(node);
         match judgement.liveness {
             Liveness::Alive => {
                 self.retry_unschedulable();
@@ -189,8 +189,8 @@ impl Leading<'_> {
             grace: settings.failover_grace,
         };
         let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
-        let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
-        let (listening_since, deaf_until) = (self.lead.listening_since, self.reports.deaf_until);
+        let found_lost = self.state.nodes.was_lost(node);
+        let (listening_since, deaf_until) = (self.lead.listening.since(), self.reports.deaf_until);
         let hearing =
             Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
@@ -200,7 +200,7 @@ impl Leading<'_> {
             return liveness::check(hearing, &limits, self.now);
         }
         let judgement = liveness::check(hearing, &limits, self.now);
-        let deaf = self.now.since(self.lead.last_heard_at) >= settings.suspect_after;
+        let deaf = self.lead.listening.is_deaf(self.now, settings.suspect_after);
         let was_lost = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let has_told = self.reports.get(node).is_some_and(|observed| observed.report.is_some());
         if judgement.liveness == Liveness::Alive && !has_told {
@@ -223,11 +223,10 @@ impl Leading<'_> {
     fn lost(&mut self, node: &NodeName) {
         let seen = self.reports.get(node).and_then(|observed| observed.report.as_ref());
         let groups = seen.into_iter().flat_map(|report| report.pods.keys().map(|pod| pod.group.clone()));
-        self.lead.to_reconcile.extend(groups.filter(|group| self.state.groups.contains_key(group)));
-        self.lead.to_reconcile.extend(self.lead.waiting_on_node.get(node).into_iter().flatten().cloned());
-        if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
-            record.lost = true;
-            let writes = vec![commit::put(keys::node(node), &*record)];
+        self.lead.queue.mark_all(groups.filter(|group| self.state.groups.contains_key(group)));
+        self.lead.queue.mark_waiting_on(node);
+        if let Some(record) = self.state.nodes.mark_lost(node) {
+            let writes = vec![commit::put(keys::node(node), record)];
             let effects = vec![events::of_node(node, "lost: what has no state of its own moves elsewhere", self.now)];
             self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
@@ -240,15 +239,15 @@ impl Leading<'_> {
         let Some(own) = observed.report.as_ref().map(|report| &report.head.facts) else { return };
         let is_known =
             |record: &NodeRecord| !record.lost && record.facts == *own && record.identity == observed.identity;
-        if host.liveness != Liveness::Alive || self.state.records.get(node).is_some_and(is_known) {
+        if host.liveness != Liveness::Alive || self.state.nodes.record(node).is_some_and(is_known) {
             return;
         }
-        let before = self.state.records.get(node);
+        let before = self.state.nodes.record(node);
         let engine_reported_at = before.map_or(Timestamp::NEVER, |record| record.engine_reported_at);
         let (facts, identity) = (own.clone(), observed.identity.clone());
         let record = NodeRecord { facts, lost: false, identity, engine_reported_at };
         let writes = vec![commit::put(keys::node(node), &record)];
-        let new = self.state.records.insert(node.clone(), record).is_none();
+        let new = self.state.nodes.put_record(node.clone(), record);
         let effects = new.then(|| events::of_node(node, "joined", self.now)).into_iter().collect();
         self.decide(Bundle { writes, effects, ..Bundle::default() });
     }

@@ -80,14 +80,14 @@ fn losses(leading: &mut Leading<'_>) -> Option<(Vec<NodeName>, Timestamp)> {
     let silent = &leading.lead.losses.silent;
     let enough = enough_to_stop(leading.settings.losses_stop, leading.state.nodes.len());
     let enough = enough.is_some_and(|enough| silent.len() >= enough);
-    let last = silent.values().max().copied().filter(|_| enough && leading.state.engine.running)?;
+    let last = silent.values().max().copied().filter(|_| enough && leading.state.cluster.switches().running)?;
     Some((silent.keys().cloned().collect(), last))
 }
 
 /// Stops the engine if enough nodes are still silent.
 pub(in crate::core) fn check_losses(leading: &mut Leading<'_>) {
     let Some((nodes, last)) = losses(leading) else { return };
-    let bus_works = leading.lead.last_heard_at > last || leading.now >= last + DEAD_BUS_KNOWN;
+    let bus_works = leading.lead.listening.has_report_after(last) || leading.now >= last + DEAD_BUS_KNOWN;
     if !bus_works {
         return check_soon(leading);
     }

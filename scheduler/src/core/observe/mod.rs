@@ -9,6 +9,7 @@
 pub(in crate::core) mod clocks;
 pub(in crate::core) mod duplicate_agents;
 pub(in crate::core) mod history;
+pub(in crate::core) mod listening;
 pub(in crate::core) mod liveness;
 pub(in crate::core) mod losses;
 pub(in crate::core) mod older_store;

@@ -20,31 +20,35 @@ const WARNING: &str = "etcd came back with an older state than the nodes know: n
 /// A node, or this process, knows of these commits: if the store lacks one of them, it came back with an older state.
 pub(in crate::core) fn compare_progress(leading: &mut Leading<'_>, known: &Progress) {
     // Commits of later leaders mean that this one was deposed.
-    if leading.lead.store_is_behind || leading.lead.outbox.progress().covers_before(known, leading.lead.term) {
+    if leading.lead.leadership.is_store_behind()
+        || leading.lead.outbox.progress().covers_before(known, leading.lead.leadership.term())
+    {
         return;
     }
-    leading.lead.store_is_behind = true;
-    leading.state.warnings.insert(Warning::StoreBehind, WARNING.to_owned());
+    leading.lead.leadership.note_store_behind();
+    leading.state.warn(Warning::StoreBehind, WARNING);
     leading.emit(vec![Effect::Record(events::event(Kind::Leader, WARNING.to_owned(), leading.now))]);
 }
 
 /// `stored` are the commits in the store. If this leader over an older state does not know all of them, the store was replaced
 /// again, and the next leader loads it. The election key may be in both states, so this leader may not notice otherwise.
 pub(in crate::core) fn resign_if_replaced(leading: &mut Leading<'_>, stored: &Progress) {
-    if leading.lead.store_is_behind && !leading.lead.outbox.begun(leading.lead.term).covers(stored) {
-        leading.lead.resigned = Some("etcd holds another state than this leader has loaded".to_owned());
+    if leading.lead.leadership.is_store_behind()
+        && !leading.lead.outbox.begun(leading.lead.leadership.term()).covers(stored)
+    {
+        leading.lead.leadership.resign("etcd holds another state than this leader has loaded");
     }
 }
 
 /// Whether a command that JetStream stored at this time, in nanoseconds, is newer than a leadership over an older state.
 pub(in crate::core) fn waits_for_recovery(leading: &Leading<'_>, stored_at: Option<i64>) -> bool {
-    let is_new = |nanos: i64| nanos / 1_000_000 >= leading.lead.listening_since.as_millis();
-    leading.lead.store_is_behind && stored_at.is_none_or(is_new)
+    let is_new = |nanos: i64| nanos / 1_000_000 >= leading.lead.listening.since().as_millis();
+    leading.lead.leadership.is_store_behind() && stored_at.is_none_or(is_new)
 }
 
 impl Core {
     /// Whether this process leads over a store that came back with an older state.
     pub fn is_behind(&self) -> bool {
-        self.leader().is_some_and(|lead| lead.store_is_behind)
+        self.leader().is_some_and(|lead| lead.leadership.is_store_behind())
     }
 }

@@ -14,7 +14,7 @@ use super::Queries;
 impl Queries<'_> {
     /// One dependency pod, copied from memory.
     pub(super) fn dependency(&self, name: &GroupName) -> Option<DependencyView> {
-        let entry = self.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing())?;
+        let entry = self.state.dependencies.get(name).filter(|entry| !entry.is_removing())?;
         let mut pods: BTreeMap<String, Vec<PodView>> = BTreeMap::new();
         for pair in &entry.pairs {
             let Ok(id) = place_of(pair).pod_id(name, pair.version) else { continue };

@@ -59,10 +59,10 @@ impl Queries<'_> {
             Query::Node { name } => Answer::Node(self.node_page(&name).map(Box::new)),
             Query::Cluster => Answer::Cluster(self.cluster()),
             Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
-            Query::Engine => Answer::Engine(self.state.engine),
-            Query::Constraints => Answer::Constraints(self.state.constraints.values().cloned().collect()),
+            Query::Engine => Answer::Engine(self.state.cluster.switches()),
+            Query::Constraints => Answer::Constraints(self.state.cluster.constraints().values().cloned().collect()),
+            Query::Callbacks => Answer::Callbacks(self.state.cluster.callbacks().iter().cloned().collect()),
             Query::Policies => Answer::Policies(self.state.policies.rows()),
-            Query::Callbacks => Answer::Callbacks(self.state.callbacks.iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.state.port_claims()),
             // What is stored is read from the store, by the shell.
             Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),
@@ -87,10 +87,10 @@ impl Queries<'_> {
             running,
             nodes_alive: hosts.clone().filter(|(_, host)| host.liveness == Liveness::Alive).count() as u64,
             nodes: hosts.len() as u64,
-            foreign_store: self.state.foreign_store.len() as u64,
-            restored: self.state.store.restored.clone(),
+            foreign_store: self.state.nodes.foreign_count() as u64,
+            restored: self.state.store.identity().restored.clone(),
             quarantined: self.state.quarantine.views(),
-            warnings: self.state.warnings.values().cloned().collect(),
+            warnings: self.state.warnings().cloned().collect(),
         }
     }
 }

@@ -17,10 +17,9 @@ impl Queries<'_> {
     }
 
     fn node(&self, name: &NodeName, host: &Candidate) -> NodeView {
-        let pods = self.state.assigned.get(name);
-        let specs = pods
-            .into_iter()
-            .flatten()
+        let specs = self
+            .state
+            .pods_on(name)
             .filter_map(|(pod, version)| Some(self.state.groups.get(&pod.group)?.pod(*version)?.containers.len()));
         let containers = specs.sum::<usize>() + self.state.dependencies.containers_on(name);
         NodeView {
@@ -31,8 +30,8 @@ impl Queries<'_> {
             used_cpu_millis: host.used.cpu_millis,
             used_memory: host.used.memory,
             containers: u32::try_from(containers).unwrap_or(u32::MAX),
-            instances: pods.map_or(0, |pods| u32::try_from(pods.len()).unwrap_or(u32::MAX)),
-            cordon: self.state.intents.get(name).and_then(|intent| intent.cordon.clone()),
+            instances: u32::try_from(self.state.pods_on(name).count()).unwrap_or(u32::MAX),
+            cordon: self.state.nodes.intent(name).and_then(|intent| intent.cordon.clone()),
         }
     }
 
@@ -41,13 +40,12 @@ impl Queries<'_> {
         let host = self.state.nodes.get(name)?;
         let observed = self.reports.get(name);
         let reported = observed.and_then(|observed| observed.report.as_ref()).map(|report| &report.pods);
-        let placed = self.state.assigned.get(name);
-        let mut pods: Vec<NodePod> = placed.into_iter().flatten().map(|(pod, _)| self.placed_on(name, pod)).collect();
+        let mut pods: Vec<NodePod> = self.state.pods_on(name).map(|(pod, _)| self.placed_on(name, pod)).collect();
         // Other reported pods are on their way out; dependency pods are not listed.
-        let is_placed = |pod: &PodId| placed.is_some_and(|placed| placed.contains_key(pod));
-        let others = reported.into_iter().flatten().filter(|(pod, _)| pod.instance > 0 && !is_placed(pod));
+        let others =
+            reported.into_iter().flatten().filter(|(pod, _)| pod.instance > 0 && !self.state.is_placed_on(name, pod));
         pods.extend(others.map(|(pod, facts)| self.line_of(name, pod, Some(facts), true)));
-        let intent = self.state.intents.get(name);
+        let intent = self.state.nodes.intent(name);
         Some(NodePage {
             node: self.node(name, host),
             said: intent.map(|intent| intent.labels.clone()).unwrap_or_default(),

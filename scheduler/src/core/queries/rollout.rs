@@ -60,7 +60,7 @@ impl Queries<'_> {
             units: units(group),
             instances: &instances,
             budget: self.with_facts(name, group, |facts| limits(facts, self.now)),
-            is_running: self.state.engine.running,
+            is_running: self.state.cluster.switches().running,
             can_undo: self.admission().rollback_target(name, None).is_ok_and(|back| !back.is_present),
         };
         Some(RolloutView { name: name.to_string(), ..look.view(instances.clone()) })

@@ -17,11 +17,7 @@ use crate::core::state::revisions::Origin;
 use crate::core::{events, state};
 
 pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: GroupPlan) {
-    if plan.waiting {
-        leading.lead.unschedulable.insert(name.clone())
-    } else {
-        leading.lead.unschedulable.remove(name)
-    };
+    leading.lead.queue.set_unschedulable(name, plan.waiting);
     let effects = events::incident::events_of_plan(leading, name, &plan);
     let mut bundle = Bundle { effects, ..Bundle::default() };
     let is_news = plan.record.is_some() || plan.release.is_some();
@@ -38,7 +34,7 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
         if let Some(record) = plan.record {
             if record.operation.is_none() && !record.drifts.is_empty() {
                 // The lock is free for a move that waits in the record.
-                leading.lead.to_reconcile.insert(name.clone());
+                leading.lead.queue.mark(name.clone());
             }
             bundle.writes.push(set_record(leading, name, record));
         }
@@ -53,7 +49,7 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
         leading.state.set_slots(name, plan.slots);
     }
     if let Some((release, group)) = plan.release.zip(leading.state.groups.get_mut(name)) {
-        if !(plan.store && leading.settings.mutant == Some(Mutant::ForgetsReleases)) {
+        if !(plan.store && leading.settings.faults.has(Mutant::ForgetsReleases)) {
             bundle.writes.push(commit::put(keys::release(name), &release));
         }
         group.release = Some(release);
@@ -82,15 +78,12 @@ fn orders_otherwise(leading: &Leading<'_>, name: &GroupName, after: &GroupRecord
 /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
 pub(in crate::core) fn set_record(leading: &mut Leading<'_>, name: &GroupName, record: GroupRecord) -> Write {
     let write = commit::put_entry(layout::put_group(name, &record));
-    if leading.lead.redigested.remove(name) {
-        leading.lead.respecified.insert(name.clone(), Vec::new());
-    } else if leading.state.groups.get(name).is_none_or(|group| !has_same_specs(&group.record, &record)) {
-        leading.note_specs(name);
-        leading.lead.respecified.entry(name.clone()).or_default();
-    }
-    let before = leading.state.claims.of(name).cloned();
+    leading.note_specs_of(name, &record);
+    let before = leading.state.claims().of(name).cloned();
     leading.state.set_record(name, record, leading.settings.quota_cores);
-    leading.lead.ports_freed |= before.as_ref() != leading.state.claims.of(name);
+    if before.as_ref() != leading.state.claims().of(name) {
+        leading.lead.queue.note_ports_freed();
+    }
     write
 }
 
@@ -101,9 +94,4 @@ fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Orig
     // The newest of the versions that count as the new one is the one it copies.
     let copies = after.equals.last().copied();
     Origin { by: String::new(), cause: after.last_error.clone(), copies, takes_back: true }
-}
-
-/// Whether two records refer to the same pod specs.
-fn has_same_specs(one: &GroupRecord, other: &GroupRecord) -> bool {
-    (&one.spec.pod, &one.former) == (&other.spec.pod, &other.former)
 }

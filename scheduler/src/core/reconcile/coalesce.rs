@@ -7,7 +7,6 @@
 //! Example: of 100 instances 30 run at one check and 45 at the next. 15 is more than a tenth of 100, so the group makes progress
 //! and is not planned.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::command::Operation;
@@ -26,9 +25,6 @@ const CHECK_EVERY: Duration = Duration::from_secs(20);
 /// skipped.
 const PARTS: usize = 10;
 
-/// For each starting group, how many of its instances were not pending at the last check.
-pub(in crate::core) type Coalesced = BTreeMap<GroupName, usize>;
-
 /// A node reported a pod. The expected start of one more instance leads to a plan only when it is the last one.
 pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChange) {
     let name = change.pod.group.clone();
@@ -46,14 +42,14 @@ pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChang
 /// The timer of a group whose reports are coalesced fired.
 pub(in crate::core) fn check_coalesced(leading: &mut Leading<'_>, name: GroupName) {
     let Some(group) = leading.state.groups.get(&name).filter(|group| is_starting(group)) else {
-        leading.lead.coalesced.remove(&name);
+        leading.lead.queue.forget_arrived(&name);
         return;
     };
     let (arrived, instances) = (leading.reports.arrived(&name), group.slots().len());
-    let before = leading.lead.coalesced.insert(name.clone(), arrived).unwrap_or(0);
+    let more = leading.lead.queue.note_arrived(&name, arrived);
     leading.lead.timers.set_once(Timer::Coalesced(name.clone()), leading.now + CHECK_EVERY);
-    if arrived.saturating_sub(before).saturating_mul(PARTS) < instances {
-        leading.lead.to_reconcile.insert(name);
+    if more.saturating_mul(PARTS) < instances {
+        leading.lead.queue.mark(name);
     }
 }
 

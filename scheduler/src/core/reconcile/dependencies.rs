@@ -3,8 +3,7 @@
 //! Reports about a dependency pod matter only during an update or a removal: its agent restarts a pod that exited. While the
 //! record of a group cannot be read, its needs are unknown, so no dependency pod is removed as unused.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use contract::dependency::Place;
@@ -41,9 +40,9 @@ pub(in crate::core) fn queue_orders(leading: &mut Leading<'_>) {
     if forgets {
         return;
     }
-    for name in leading.state.dependencies.entries.keys().cloned().collect::<Vec<_>>() {
+    for name in leading.state.dependencies.names().cloned().collect::<Vec<_>>() {
         let seated = attempt(|| {
-            let entry = leading.state.dependencies.entries.get(&name);
+            let entry = leading.state.dependencies.get(&name);
             for change in entry.into_iter().flat_map(|entry| order_changes(&name, &[], entry)) {
                 leading.lead.dispatch.change(&change);
             }
@@ -57,13 +56,7 @@ pub(in crate::core) fn queue_orders(leading: &mut Leading<'_>) {
 /// Starts a leadership: every dependency pod is reconciled.
 pub(in crate::core) fn begin_dependencies(leading: &mut Leading<'_>) {
     let nodes: BTreeSet<NodeName> = leading.state.nodes.keys().cloned().collect();
-    for (name, entry) in &mut leading.state.dependencies.entries {
-        leading.state.dependencies.to_reconcile.insert(name.clone());
-        if entry.is_removing() {
-            // The nodes that had it are not stored: every node must confirm its newest order.
-            entry.waits_for.clone_from(&nodes);
-        }
-    }
+    leading.state.dependencies.mark_all(&nodes);
 }
 
 /// Plans what is marked, a bounded number of them.
@@ -72,59 +65,29 @@ pub(in crate::core) fn reconcile_dependencies(leading: &mut Leading<'_>) {
         return;
     }
     for _ in 0..PER_INPUT {
-        let Some(name) = leading.state.dependencies.to_reconcile.pop_first() else { return };
+        let Some(name) = leading.state.dependencies.take_marked() else { return };
         leading.reconcile(&Object::Dependency(name.clone()), |leading| reconcile_dependency(leading, &name));
     }
-}
-
-/// Marks one.
-pub(in crate::core) fn mark_dependency(leading: &mut Leading<'_>, name: GroupName) {
-    leading.state.dependencies.to_reconcile.insert(name);
-}
-
-/// Marks the next one of the slow sweep.
-pub(super) fn sweep_dependencies(leading: &mut Leading<'_>) {
-    let known = &mut leading.state.dependencies;
-    let after = known.swept.take().map_or(Bound::Unbounded, Bound::Excluded);
-    let next = known.entries.range((after, Bound::Unbounded)).next().or_else(|| known.entries.iter().next());
-    known.swept = next.map(|(name, _)| name.clone());
-    known.to_reconcile.extend(known.swept.clone());
 }
 
 /// A node reported something about a pod that may be a dependency's.
 pub(in crate::core) fn dependency_reported(leading: &mut Leading<'_>, node: &NodeName, pod: &PodId) {
     let known = &leading.state.dependencies;
-    let placed = known.pods_by_node.get(node).and_then(|pods_by_node| pods_by_node.get(&pod.group));
-    let Some(name) = placed.filter(|_| pod.instance == 0).map(|placed| placed.dependency.clone()) else { return };
-    let Some(entry) = known.entries.get(&name).filter(|entry| entry.is_outdated()) else { return };
+    let Some(name) = known.owner_of(node, &pod.group).filter(|_| pod.instance == 0).cloned() else { return };
+    let Some(entry) = known.get(&name).filter(|entry| entry.is_outdated()) else { return };
     let not_before = entry.planned_at + LARGE_EVERY;
     if entry.pairs.len() > LARGE && leading.now < not_before {
         leading.lead.timers.set_earlier(Timer::Dependency(name), not_before);
     } else {
-        mark_dependency(leading, name);
+        leading.state.dependencies.mark(name);
     }
 }
 
-/// The node reported or acknowledged an order: removals that wait for it are reconciled.
-pub(super) fn recheck_removals(leading: &mut Leading<'_>, node: &NodeName) {
-    let known = &mut leading.state.dependencies;
-    let waits = |name: &&GroupName| known.entries.get(*name).is_some_and(|entry| entry.waits_for.contains(node));
-    known.to_reconcile.extend(known.removing.iter().filter(waits).cloned());
-}
-
-/// The liveness of the node changed: updates and removals that wait for it are reconciled.
-pub(in crate::core) fn recheck_dependencies_on(leading: &mut Leading<'_>, node: &NodeName) {
-    let known = &mut leading.state.dependencies;
-    let pods_by_node = known.pods_by_node.get(node).into_iter().flat_map(BTreeMap::values);
-    known.to_reconcile.extend(pods_by_node.map(|placed| placed.dependency.clone()));
-    known.to_reconcile.extend(known.removing.iter().cloned());
-}
-
 fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
-    let Some(entry) = leading.state.dependencies.entries.get(name) else {
+    let Some(entry) = leading.state.dependencies.get(name) else {
         return leading.lead.timers.set(Timer::Dependency(name.clone()), None);
     };
-    leading.panic_on_purpose_for(&entry.record.spec, entry.is_removing());
+    leading.settings.faults.panic_on(&entry.record.spec, entry.is_removing());
     let (needed, refused) = needed(leading, name, entry);
     let seen: Vec<Option<&PodFacts>> = (entry.pairs.iter())
         .map(|pair| leading.reports.pod(&pair.node, &place_of(pair).pod_id(name, pair.version).ok()?))
@@ -151,9 +114,8 @@ fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
 
 /// The places where instances need it, and those it cannot have with the reason.
 fn needed(leading: &Leading<'_>, name: &GroupName, entry: &Dependency) -> (BTreeSet<Place>, Vec<(Place, String)>) {
-    let known = &leading.state.dependencies;
     let present: BTreeSet<Place> = entry.pairs.iter().map(place_of).collect();
-    let users = known.users.get(name).into_iter().flatten();
+    let users = leading.state.dependencies.users_of(name);
     let wanted = users.filter(|(_, groups)| count_as_users(leading, groups)).map(|(place, _)| place);
     let (mut needed, mut refused) = (BTreeSet::new(), Vec::new());
     for place in wanted {
@@ -162,7 +124,7 @@ fn needed(leading: &Leading<'_>, name: &GroupName, entry: &Dependency) -> (BTree
             Err(why) => refused.push((place.clone(), why)),
         }
     }
-    if !leading.state.spared.is_empty() {
+    if !leading.state.spared().is_empty() {
         needed.extend(present);
     }
     (needed, refused)
@@ -180,21 +142,19 @@ fn count_as_users(leading: &Leading<'_>, groups: &BTreeSet<GroupName>) -> bool {
 fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(), String> {
     let text = || format!("dependency pod {name} cannot run beside {} on node {}", place.namespace, place.node);
     let pod = place.pod_name(name).map_err(|error| format!("{}: its name {error}", text()))?;
-    let others =
-        leading.state.dependencies.pods_by_node.get(&place.node).and_then(|pods_by_node| pods_by_node.get(&pod));
-    if leading.state.groups.contains_key(&pod) || leading.state.spared.contains(&pod) {
+    if leading.state.groups.contains_key(&pod) || leading.state.spared().contains(&pod) {
         return Err(format!("{}: a PodGroup is called {pod}", text()));
     }
-    if let Some(other) = others.filter(|other| other.dependency != *name) {
-        return Err(format!("{}: {pod} is one of dependency pod {}", text(), other.dependency));
+    if let Some(other) = leading.state.dependencies.owner_of(&place.node, &pod).filter(|other| *other != name) {
+        return Err(format!("{}: {pod} is one of dependency pod {other}", text()));
     }
     Ok(())
 }
 
 /// Says once why a place cannot be had.
 fn report_refused_places(leading: &mut Leading<'_>, name: &GroupName, refused: Vec<(Place, String)>) -> Vec<Effect> {
-    let Some(entry) = leading.state.dependencies.entries.get_mut(name) else { return Vec::new() };
-    let known = std::mem::replace(&mut entry.refused, refused.iter().map(|(place, _)| place.clone()).collect());
+    let places = refused.iter().map(|(place, _)| place.clone()).collect();
+    let Some(known) = leading.state.dependencies.set_refused(name, places) else { return Vec::new() };
     let fresh = refused.into_iter().filter(|(place, _)| !known.contains(place));
     let event = |(place, message): (Place, String)| {
         let about = events::of_group(Kind::Unplaceable, name, message, leading.now);
@@ -217,7 +177,7 @@ fn is_awaited(leading: &Leading<'_>, node: &NodeName) -> bool {
 }
 
 fn apply_plan(leading: &mut Leading<'_>, name: &GroupName, plan: DependencyPlan, effects: Vec<Effect>) {
-    let Some(before) = leading.state.dependencies.entries.get(name).cloned() else { return };
+    let Some(before) = leading.state.dependencies.get(name).cloned() else { return };
     let mut bundle = Bundle { effects, ..Bundle::default() };
     let mut after = Dependency { pairs: plan.pairs, planned_at: leading.now, ..before.clone() };
     if let Some(record) = plan.record {
@@ -240,10 +200,10 @@ fn apply_plan(leading: &mut Leading<'_>, name: &GroupName, plan: DependencyPlan,
     } else if moved || changed {
         leading.state.set_dependency(name, after, leading.settings.quota_cores);
         // The new state was just decided: there is nothing left to reconcile.
-        leading.state.dependencies.to_reconcile.remove(name);
+        leading.state.dependencies.unmark(name);
         leading.retry_unschedulable();
     } else {
-        leading.state.dependencies.entries.insert(name.clone(), after);
+        leading.state.dependencies.note_planned(name, after);
     }
     if !bundle.writes.is_empty() || !bundle.complete.is_empty() || !bundle.effects.is_empty() {
         leading.decide(bundle);

@@ -29,8 +29,6 @@ use crate::core::leader::Leading;
 use crate::core::observe::reports::ReportCache;
 use crate::core::state::{Group, State, pod_id, pods_of};
 
-use super::dependencies;
-
 /// Everything around one group that the planner reads. The leader knows more than a standby, which has only reports.
 pub(in crate::core) struct GroupInput<'a> {
     pub(in crate::core) state: &'a State,
@@ -55,7 +53,7 @@ impl GroupInput<'_> {
         record: &GroupRecord,
         see: impl FnOnce(&GroupFacts<'_>) -> T,
     ) -> T {
-        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
+        let constraints: Vec<String> = self.state.cluster.constraints().values().map(Constraint::expression).collect();
         see(&GroupFacts {
             record,
             revisions: &group.revisions,
@@ -69,7 +67,7 @@ impl GroupInput<'_> {
             strays: self.surplus.strays,
             committed: self.known,
             release: group.release.as_ref(),
-            guard_enabled: self.state.engine.guarding,
+            guard_enabled: self.state.cluster.switches().guarding,
             constraints: &constraints,
             nodes: &self.state.nodes,
             ranking: self.standings,
@@ -207,17 +205,17 @@ pub(super) fn await_confirmations(leading: &mut Leading<'_>, name: &GroupName, l
         slot.leaves.is_some() && slot.leaves.as_ref() != before && is_confirmed_gone(leading, name, instance, slot)
     });
     for node in nodes {
-        leading.lead.waiting_on_node.entry(node).or_default().insert(name.clone());
+        leading.lead.queue.wait_for(node, name);
     }
     if at_once {
-        leading.lead.to_reconcile.insert(name.clone());
+        leading.lead.queue.mark(name.clone());
     }
 }
 
 /// The node reported or acknowledged an order: the groups that wait for it are reconciled.
 pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeName) {
-    dependencies::recheck_removals(leading, node);
-    for group in leading.lead.waiting_on_node.remove(node).unwrap_or_default() {
+    leading.state.dependencies.mark_removals_from(node);
+    for group in leading.lead.queue.take_waiting_on(node) {
         leading.reconcile_soon(group);
     }
 }
@@ -273,18 +271,6 @@ impl<'a> ReportedPods<'a> {
         Self {
             seen: slots().map(|(index, slot)| look(index, Some(slot))).collect(),
             beside: slots().map(|(index, slot)| look(index, slot.next.as_deref())).collect(),
-        }
-    }
-
-    /// Whatever pod of an instance its node reports, for the simulator.
-    pub(super) fn by_name(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
-        let look = |number: u32, pod: Option<&Slot>| {
-            let node = pod?.node.as_ref()?;
-            reports.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
-        };
-        Self {
-            seen: (1..).zip(group.slots()).map(|(number, slot)| look(number, Some(slot))).collect(),
-            beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
         }
     }
 }

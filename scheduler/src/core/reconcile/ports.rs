@@ -38,16 +38,16 @@ impl State {
             let namespace = self.groups.get(name)?.record.spec.namespace.clone();
             Some(PortClaim { port: port.clone(), namespace, group: name.clone() })
         };
-        self.claims.owned().filter_map(shown).collect()
+        self.claims().owned().filter_map(shown).collect()
     }
 }
 
 /// Ports may be free now: deploys the groups that wait for them.
 pub(in crate::core) fn grant_ports(leading: &mut Leading<'_>) {
-    if !std::mem::take(&mut leading.lead.ports_freed) {
+    if !leading.lead.queue.take_ports_freed() {
         return;
     }
-    for name in leading.state.claims.grants() {
+    for name in leading.state.claims().grants() {
         leading.guarded(&Object::Group(name.clone()), |leading| grant_ports_of(leading, name));
     }
 }
@@ -58,6 +58,6 @@ fn grant_ports_of(leading: &mut Leading<'_>, name: GroupName) {
     let operation = (!group.record.spec.has_strategy()).then_some(operation);
     let record = GroupRecord { operation, updated_at: leading.now, taken_ports: Vec::new(), ..group.record.clone() };
     let writes = vec![apply::set_record(leading, &name, record)];
-    leading.lead.to_reconcile.insert(name);
+    leading.lead.queue.mark(name);
     leading.decide(Bundle { writes, ..Bundle::default() });
 }

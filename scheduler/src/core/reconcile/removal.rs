@@ -60,7 +60,7 @@ pub(in crate::core) fn remove_group(
     };
     let was_orphan = record.removal == Removal::Orphan;
     let before = if was_orphan { pods_withdrawn(leading, name) } else { Vec::new() };
-    leading.lead.unschedulable.remove(name);
+    leading.lead.queue.set_unschedulable(name, false);
     let operation = match removal {
         Removal::Foreground | Removal::Background => Some(OperationRecord::new(Operation::Removing, leading.now)),
         Removal::Orphan => None,

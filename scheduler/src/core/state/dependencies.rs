@@ -5,6 +5,7 @@
 //! two different triples may give the same name; a place whose name is taken is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use contract::dependency::Place;
@@ -30,21 +31,21 @@ type Uses = BTreeSet<(GroupName, Place)>;
 /// All dependency pods.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Dependencies {
-    pub(in crate::core) entries: BTreeMap<GroupName, Dependency>,
+    entries: BTreeMap<GroupName, Dependency>,
     /// Dependency pods whose record or pairs cannot be read: agents spare them.
-    pub(in crate::core) spared: BTreeSet<GroupName>,
+    spared: BTreeSet<GroupName>,
     /// What each group needs.
     uses: BTreeMap<GroupName, Uses>,
     /// For each dependency pod, existing or not, the groups that need it at each place.
-    pub(in crate::core) users: BTreeMap<GroupName, BTreeMap<Place, BTreeSet<GroupName>>>,
+    users: BTreeMap<GroupName, BTreeMap<Place, BTreeSet<GroupName>>>,
     /// Their pods on each node, by the pods' names.
-    pub(in crate::core) pods_by_node: BTreeMap<NodeName, BTreeMap<GroupName, DependencyPod>>,
+    pods_by_node: BTreeMap<NodeName, BTreeMap<GroupName, DependencyPod>>,
     /// Those being removed.
-    pub(in crate::core) removing: BTreeSet<GroupName>,
+    removing: BTreeSet<GroupName>,
     /// Dependency pods to reconcile.
-    pub(in crate::core) to_reconcile: BTreeSet<GroupName>,
+    to_reconcile: BTreeSet<GroupName>,
     /// The dependency pod that the slow sweep marked last.
-    pub(in crate::core) swept: Option<GroupName>,
+    swept: Option<GroupName>,
 }
 
 /// One dependency pod.
@@ -63,8 +64,8 @@ pub(in crate::core) struct Dependency {
 
 /// A dependency pod on a node.
 #[derive(Debug, Clone)]
-pub(in crate::core) struct DependencyPod {
-    pub(in crate::core) dependency: GroupName,
+struct DependencyPod {
+    dependency: GroupName,
     need: Need,
     containers: usize,
 }
@@ -150,6 +151,110 @@ fn uses_of(group: &Group) -> Uses {
     uses
 }
 
+/// What is known of dependency pods.
+impl Dependencies {
+    pub(in crate::core) fn get(&self, name: &GroupName) -> Option<&Dependency> {
+        self.entries.get(name)
+    }
+
+    pub(in crate::core) fn names(&self) -> impl Iterator<Item = &GroupName> {
+        self.entries.keys()
+    }
+
+    /// The groups that need a dependency pod, by place.
+    pub(in crate::core) fn users_of(&self, name: &GroupName) -> impl Iterator<Item = (&Place, &BTreeSet<GroupName>)> {
+        self.users.get(name).into_iter().flatten()
+    }
+
+    /// The dependency pod that has a pod of this name on the node.
+    pub(in crate::core) fn owner_of(&self, node: &NodeName, pod: &GroupName) -> Option<&GroupName> {
+        self.pods_by_node.get(node)?.get(pod).map(|placed| &placed.dependency)
+    }
+
+    /// Changes what the leader remembers of a dependency pod whose record and pairs stay as they are.
+    pub(in crate::core) fn note_planned(&mut self, name: &GroupName, entry: Dependency) {
+        self.entries.insert(name.clone(), entry);
+    }
+
+    /// Notes the refused places. Returns those that were refused before.
+    pub(in crate::core) fn set_refused(
+        &mut self,
+        name: &GroupName,
+        places: BTreeSet<Place>,
+    ) -> Option<BTreeSet<Place>> {
+        self.entries.get_mut(name).map(|entry| std::mem::replace(&mut entry.refused, places))
+    }
+
+    pub(super) fn spare(&mut self, name: GroupName) {
+        self.spared.insert(name);
+    }
+
+    pub(super) fn end_sparing(&mut self, name: &GroupName) {
+        self.spared.remove(name);
+    }
+
+    pub(super) fn spared(&self) -> impl Iterator<Item = &GroupName> {
+        self.spared.iter()
+    }
+
+    pub(in crate::core) fn is_spared(&self, name: &GroupName) -> bool {
+        self.spared.contains(name)
+    }
+}
+
+/// Which dependency pods are reconciled.
+impl Dependencies {
+    pub(in crate::core) fn mark(&mut self, name: GroupName) {
+        self.to_reconcile.insert(name);
+    }
+
+    pub(in crate::core) fn unmark(&mut self, name: &GroupName) {
+        self.to_reconcile.remove(name);
+    }
+
+    pub(in crate::core) fn take_marked(&mut self) -> Option<GroupName> {
+        self.to_reconcile.pop_first()
+    }
+
+    /// Nothing is left to reconcile.
+    pub(in crate::core) fn is_settled(&self) -> bool {
+        self.to_reconcile.is_empty()
+    }
+
+    /// Starts a leadership over these nodes: marks all.
+    pub(in crate::core) fn mark_all(&mut self, nodes: &BTreeSet<NodeName>) {
+        for (name, entry) in &mut self.entries {
+            self.to_reconcile.insert(name.clone());
+            if entry.is_removing() {
+                // The nodes that had it are not stored: every node must confirm its newest order.
+                entry.waits_for.clone_from(nodes);
+            }
+        }
+    }
+
+    /// Marks the one after the one that the last sweep marked.
+    pub(in crate::core) fn mark_next(&mut self) {
+        let after = self.swept.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.entries.range((after, Bound::Unbounded)).next().or_else(|| self.entries.iter().next());
+        self.swept = next.map(|(name, _)| name.clone());
+        self.to_reconcile.extend(self.swept.clone());
+    }
+
+    /// Marks the removals that wait for the node.
+    pub(in crate::core) fn mark_removals_from(&mut self, node: &NodeName) {
+        let waits = |name: &&GroupName| self.entries.get(*name).is_some_and(|entry| entry.waits_for.contains(node));
+        self.to_reconcile.extend(self.removing.iter().filter(waits).cloned());
+    }
+
+    /// Marks those with a pod on the node, and all removals.
+    pub(in crate::core) fn mark_on(&mut self, node: &NodeName) {
+        let pods = self.pods_by_node.get(node).into_iter().flat_map(BTreeMap::values);
+        self.to_reconcile.extend(pods.map(|placed| placed.dependency.clone()));
+        self.to_reconcile.extend(self.removing.iter().cloned());
+    }
+}
+
+/// Indexes of needs and pods.
 impl Dependencies {
     /// The instances of a group changed: marks the dependency pods that it needs now and did not before, or the reverse.
     pub(super) fn set_uses(&mut self, name: &GroupName, group: &Group) {
@@ -211,11 +316,6 @@ impl Dependencies {
     /// The spec of a dependency pod as it is now.
     pub(in crate::core) fn spec_of(&self, name: &GroupName) -> Option<&PodSpec> {
         self.entries.get(name).map(|entry| &entry.record.spec)
-    }
-
-    /// Nothing is left to reconcile.
-    pub(in crate::core) fn is_settled(&self) -> bool {
-        self.to_reconcile.is_empty()
     }
 
     /// What dependency pods take of a node.

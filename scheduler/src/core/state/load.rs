@@ -3,16 +3,12 @@
 //! A group consists of several keys that may arrive in any order. A key of a known group updates its part; an unknown group is
 //! read from all its keys. A value that cannot be read becomes a dead letter, and its group is spared.
 
-use contract::backup::RestoreRecord;
 use contract::keys::{self, Key};
 use contract::layout::{self, Flaw};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
-use contract::progress::Progress;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::EngineState;
-use contract::store::StoreRecord;
-use contract::switches::{ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use contract::validate::MOST_INSTANCES;
 use planner::rollout::controller::RolloutState;
@@ -68,7 +64,7 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
                 }
                 Some(Object::Dependency(name)) => {
                     state.purge_dependency(&name);
-                    state.dependencies.spared.insert(name);
+                    state.dependencies.spare(name);
                 }
                 Some(Object::Node(_)) | None => {}
             }
@@ -87,7 +83,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::GroupSpec(name, _) if state.spared.contains(&name) => {
             refresh_group(state, &name, &keys::parse(key), stored, quota_cores)?;
         }
-        Key::DependencySpec(name, _) if state.dependencies.spared.contains(&name) => {
+        Key::DependencySpec(name, _) if state.dependencies.is_spared(&name) => {
             refresh_dependency(state, &name, stored, quota_cores)?;
         }
         Key::GroupSpec(..) | Key::DependencySpec(..) => {}
@@ -102,71 +98,31 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             Some(record) => {
                 let engine = state.nodes.get(&name).map_or(EngineState::Up, |host| host.engine);
                 state.put_node(&name, &record.facts, engine);
-                state.records.insert(name, record);
+                state.nodes.put_record(name, record);
             }
-            None => {
-                state.records.remove(&name);
-                state.nodes.remove(&name);
-            }
+            None => state.nodes.remove(&name),
         },
         Key::NodeIntent(name) => {
             let intent = read(key, stored)?.unwrap_or_default();
-            let own = state.records.get(&name).map(|record| record.facts.clone());
+            let own = state.nodes.record(&name).map(|record| record.facts.clone());
             state.set_intent(&name, intent, own.as_ref());
         }
         Key::Outcome(id) => match read(key, stored)? {
             Some(outcome) => state.outcomes.insert(outcome),
             None => state.outcomes.remove(&id),
         },
-        Key::Cursor => {
-            let cursor = read::<Cursor>(key, stored);
-            state.no_cursor = cursor.as_ref().err().map(|flaw| flaw.reason.clone());
-            state.cursor = cursor?.unwrap_or_default();
-        }
-        Key::Store => {
-            let store = read::<StoreRecord>(key, stored);
-            note_unsound(state, store.as_ref().err());
-            state.store = store?.unwrap_or_default();
-        }
-        Key::Progress => {
-            let progress = read::<Progress>(key, stored);
-            note_unsound(state, progress.as_ref().err());
-            state.progress = progress?;
-        }
-        Key::Restore => {
-            let restore = read::<RestoreRecord>(key, stored);
-            note_unsound(state, restore.as_ref().err());
-            state.restore = restore?;
-        }
+        Key::Cursor => state.store.load_cursor(read(key, stored))?,
+        Key::Store => state.store.load_identity(read(key, stored))?,
+        Key::Progress => state.store.load_progress(read(key, stored))?,
+        Key::Restore => state.store.load_restore(read(key, stored))?,
         Key::RestorePart(..) => {}
-        Key::Callbacks => {
-            let callbacks = read::<CallbacksRecord>(key, stored);
-            state.callbacks_unread = callbacks.is_err();
-            state.callbacks = callbacks?.unwrap_or_default().urls;
-        }
-        Key::Engine => {
-            let engine = read::<EngineRecord>(key, stored);
-            state.engine_unread = engine.is_err();
-            // The switches are unknown: nothing is reconciled until a user starts the engine.
-            let unread = EngineRecord { running: false, ..EngineRecord::default() };
-            state.engine = engine.as_ref().map_or(unread, |engine| engine.unwrap_or_default());
-            engine?;
-        }
-        Key::Constraints => {
-            let constraints = read::<ConstraintsRecord>(key, stored);
-            state.constraints_unread = constraints.is_err();
-            state.constraints = constraints?.unwrap_or_default().constraints;
-        }
+        Key::Callbacks => state.cluster.load_callbacks(read(key, stored))?,
+        Key::Engine => state.cluster.load_switches(read(key, stored))?,
+        Key::Constraints => state.cluster.load_constraints(read(key, stored))?,
         Key::Policy(namespace) => state.policies.load(&namespace, read(key, stored))?,
         Key::Unknown => {}
     }
     Ok(())
-}
-
-fn note_unsound(state: &mut State, flaw: Option<&Flaw>) {
-    if let Some(flaw) = flaw {
-        state.unsound = Some(format!("{} cannot be read: {}", flaw.key, flaw.reason));
-    }
 }
 
 fn refresh_group(
@@ -287,8 +243,8 @@ fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quot
         .and_then(|()| layout::read_dependency(name, stored))
         .and_then(|record| Ok((record, layout::read_pairs(name, stored)?)));
     match &both {
-        Err(_) => drop(state.dependencies.spared.insert(name.clone())),
-        Ok(_) => drop(state.dependencies.spared.remove(name)),
+        Err(_) => state.dependencies.spare(name.clone()),
+        Ok(_) => state.dependencies.end_sparing(name),
     }
     let Ok((Some(record), pairs)) = both else {
         state.drop_dependency(name);

@@ -7,6 +7,7 @@
 //! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_slots` stores the new instance, subtracts its need from
 //! node-1, adds it to node-2, and moves the pod in `assigned`.
 
+mod cluster;
 pub(in crate::core) mod dependencies;
 mod group;
 pub(in crate::core) mod load;
@@ -16,81 +17,51 @@ mod outcomes;
 mod policies;
 pub(in crate::core) mod quarantine;
 pub(in crate::core) mod revisions;
+mod store;
 
 pub(in crate::core) use self::group::{Group, is_removal, pod_id, pods_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::backup::RestoreRecord;
 use contract::name::{GroupName, NodeName};
 use contract::node::NodeIntent;
 use contract::pod_id::PodId;
-use contract::progress::Progress;
 use contract::query::Liveness;
-use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
+use contract::record::{GroupRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
-use contract::store::StoreRecord;
-use contract::switches::{Constraint, EngineRecord};
 use planner::placement::{Candidate, Need, PlacedPods};
 use planner::ports::PortClaims;
 
 use crate::core::observe::history::Histories;
 use crate::core::reconcile::ports;
 
+use self::cluster::Cluster;
 use self::dependencies::Dependencies;
 use self::group::is_as_placed;
 use self::nodes::Nodes;
 use self::outcomes::Outcomes;
 use self::policies::Policies;
 use self::quarantine::Quarantine;
+use self::store::StoreState;
 
 /// Intents, placements and nodes.
 #[derive(Debug, Default)]
 pub(in crate::core) struct State {
     pub(in crate::core) groups: BTreeMap<GroupName, Group>,
-    /// Every node known from the store or from its reports.
     pub(in crate::core) nodes: Nodes,
-    /// Settings of operators for nodes: cordon, labels, removal.
-    pub(in crate::core) intents: BTreeMap<NodeName, NodeIntent>,
-    /// Nodes that are forgotten once nothing is placed there.
-    pub(in crate::core) removing: BTreeSet<NodeName>,
-    /// Node records as stored, or about to be.
-    pub(in crate::core) records: BTreeMap<NodeName, NodeRecord>,
     /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
-    pub(in crate::core) assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
-    pub(in crate::core) cursor: Cursor,
-    /// Why the cursor cannot be read.
-    pub(in crate::core) no_cursor: Option<String>,
-    /// Which store this is.
-    pub(in crate::core) store: StoreRecord,
-    /// The commits it holds; none when only older schedulers have led over it.
-    pub(in crate::core) progress: Option<Progress>,
-    /// A backup that is to replace everything stored.
-    pub(in crate::core) restore: Option<RestoreRecord>,
-    /// Why no scheduler may lead over this store: its identity, or the record of a restore, cannot be read.
-    pub(in crate::core) unsound: Option<String>,
+    assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
+    pub(in crate::core) store: StoreState,
     /// Problems of the control plane itself, for `deployctl status`.
-    pub(in crate::core) warnings: BTreeMap<Warning, String>,
-    /// Nodes that belong to another store.
-    pub(in crate::core) foreign_store: BTreeSet<NodeName>,
+    warnings: BTreeMap<Warning, String>,
     /// Groups whose record or placement cannot be read: they exist, and agents spare their containers.
-    pub(in crate::core) spared: BTreeSet<GroupName>,
+    spared: BTreeSet<GroupName>,
     pub(in crate::core) dependencies: Dependencies,
-    pub(in crate::core) callbacks: BTreeSet<String>,
-    /// The record of the constraints cannot be read: nothing is placed until a command replaces it.
-    pub(in crate::core) constraints_unread: bool,
-    /// The record of the callbacks cannot be read.
-    pub(in crate::core) callbacks_unread: bool,
-    /// The engine's switches.
-    pub(in crate::core) engine: EngineRecord,
-    /// The stored switches cannot be read: the next change replaces them.
-    pub(in crate::core) engine_unread: bool,
-    /// Constraints of every placement, by type.
-    pub(in crate::core) constraints: BTreeMap<String, Constraint>,
+    pub(in crate::core) cluster: Cluster,
     pub(in crate::core) policies: Policies,
     /// Which groups own stream ports and which wait for them; follows from the records.
-    pub(in crate::core) claims: PortClaims,
+    claims: PortClaims,
     /// When containers started and stopped.
     pub(in crate::core) histories: Histories,
     pub(in crate::core) outcomes: Outcomes,
@@ -186,7 +157,7 @@ impl State {
 
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
     pub(in crate::core) fn put_node(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
-        let facts = self.labelled(name, facts);
+        let facts = self.nodes.labelled(name, facts);
         if self.nodes.get(name).is_some_and(|host| host.facts == *facts && host.engine == engine) {
             // As with nearly every report: the order of the nodes is not touched.
             return false;
@@ -196,7 +167,7 @@ impl State {
             (host.facts, host.engine) = (facts, engine);
             return true;
         }
-        let (cordon, decommissioned) = self.cordon_of(name);
+        let (cordon, decommissioned) = self.nodes.cordon_of(name);
         let (used, liveness) = (self.used_on(name), Liveness::Unknown);
         let host = Candidate { facts, used, liveness, engine, cordon, decommissioned };
         self.nodes.insert(name.clone(), host);
@@ -204,26 +175,69 @@ impl State {
     }
 
     fn used_on(&self, name: &NodeName) -> Need {
-        let pods = self.assigned.get(name).into_iter().flatten();
+        let pods = self.pods_on(name);
         let needs = pods.filter_map(|(pod, version)| Some(self.groups.get(&pod.group)?.need(*version)));
         needs.fold(self.dependencies.used_on(name), Need::plus)
     }
 
+    /// The pods of groups that are placed on the node, with the version of each.
+    pub(in crate::core) fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = (&PodId, &u32)> {
+        self.assigned.get(node).into_iter().flatten()
+    }
+
+    pub(in crate::core) fn is_placed_on(&self, node: &NodeName, pod: &PodId) -> bool {
+        self.assigned.get(node).is_some_and(|pods| pods.contains_key(pod))
+    }
+
+    /// Forgets a removed node and the operator's settings of it.
+    pub(in crate::core) fn forget_node(&mut self, node: &NodeName) {
+        self.set_intent(node, NodeIntent::default(), None);
+        self.nodes.remove(node);
+        self.assigned.remove(node);
+    }
+
+    /// Which groups own stream ports, and which wait for them.
+    pub(in crate::core) fn claims(&self) -> &PortClaims {
+        &self.claims
+    }
+
+    /// Groups whose record or placement cannot be read.
+    pub(in crate::core) fn spared(&self) -> &BTreeSet<GroupName> {
+        &self.spared
+    }
+
+    /// Shows the warning in `deployctl status` until it ends.
+    pub(in crate::core) fn warn(&mut self, warning: Warning, text: &str) {
+        self.warnings.insert(warning, text.to_owned());
+    }
+
+    pub(in crate::core) fn end_warning(&mut self, warning: Warning) {
+        self.warnings.remove(&warning);
+    }
+
+    pub(in crate::core) fn warns_of(&self, warning: Warning) -> bool {
+        self.warnings.contains_key(&warning)
+    }
+
+    pub(in crate::core) fn warnings(&self) -> impl Iterator<Item = &String> {
+        self.warnings.values()
+    }
+
     /// The groups with an instance placed on the node.
     pub(in crate::core) fn groups_on(&self, node: &NodeName) -> BTreeSet<GroupName> {
-        self.assigned.get(node).into_iter().flatten().map(|(pod, _)| pod.group.clone()).collect()
+        self.pods_on(node).map(|(pod, _)| pod.group.clone()).collect()
     }
 
     /// Groups that agents spare: unreadable ones and orphans.
     pub(in crate::core) fn untouchable(&self) -> BTreeSet<GroupName> {
         let orphans = self.groups.iter().filter(|(_, group)| group.is_orphan()).map(|(name, _)| name);
-        self.spared.iter().chain(&self.dependencies.spared).chain(orphans).cloned().collect()
+        self.spared.iter().chain(self.dependencies.spared()).chain(orphans).cloned().collect()
     }
 }
 
 impl PlacedPods for State {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
-        for (pod, version) in self.assigned.get(node).into_iter().flatten() {
+        for (pod, version) in self.pods_on(node) {
             if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(*version)) {
                 see(pod, spec);
             }

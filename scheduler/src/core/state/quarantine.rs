@@ -18,20 +18,18 @@ use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::notice::DeadLetter;
 use contract::query::{QuarantinedKind, QuarantinedView};
-use contract::record::GroupRecord;
-use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 use crate::core::commit::Bundle;
 use crate::core::events;
 use crate::core::events::conditions::ConditionKey;
-use crate::core::io::{Effect, Mutant, Write};
+use crate::core::io::{Effect, Write};
 use crate::core::leader::Leading;
 use crate::core::reconcile::removal::nodes_of_removed;
 use crate::core::timers::Timer;
 
+use super::State;
 use super::load::{self, Stored};
-use super::{State, is_removal};
 
 /// A quarantined group or dependency pod is reconciled again after this time, in case the cause was not its own.
 const RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -249,7 +247,7 @@ impl Leading<'_> {
     pub(in crate::core) fn is_unread(&self, object: &Object) -> bool {
         match object {
             Object::Group(name) => self.state.spared.contains(name),
-            Object::Dependency(name) => self.state.dependencies.spared.contains(name),
+            Object::Dependency(name) => self.state.dependencies.is_spared(name),
             Object::Node(_) => false,
         }
     }
@@ -272,7 +270,7 @@ impl Leading<'_> {
                 self.state.spared.remove(name);
                 self.state.histories.forget(name);
             }
-            Object::Dependency(name) => drop(self.state.dependencies.spared.remove(name)),
+            Object::Dependency(name) => self.state.dependencies.end_sparing(name),
             Object::Node(_) => {}
         }
         self.end_quarantine(object, "a command removed it");
@@ -383,7 +381,7 @@ impl Leading<'_> {
             }
             Object::Dependency(name) => {
                 self.state.purge_dependency(name);
-                self.state.dependencies.spared.insert(name.clone());
+                self.state.dependencies.spare(name.clone());
             }
             Object::Node(_) => {}
         }
@@ -398,7 +396,7 @@ impl Leading<'_> {
     }
 
     fn restore_group(&mut self, name: &GroupName, stored: &Stored) {
-        self.lead.respecified.remove(name);
+        self.lead.specs.forget(name);
         self.state.reload_group(name, stored, self.settings.quota_cores);
         let nodes: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         if let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) {
@@ -430,20 +428,6 @@ impl Leading<'_> {
         let mut latest: Stored = chosen.map(|(key, value)| (key.clone(), value.clone())).collect();
         self.lead.outbox.overlay(&mut latest, choose);
         latest
-    }
-
-    /// Panics for tests of the quarantine; enabled by a mutant.
-    pub(in crate::core) fn panic_on_purpose(&self, record: &GroupRecord) {
-        self.panic_on_purpose_for(&record.spec.pod, is_removal(record));
-    }
-    pub(in crate::core) fn panic_on_purpose_for(&self, pod: &PodSpec, is_removing: bool) {
-        let asked = self.has_mutant(Mutant::PanicsOnPurpose) && !is_removing;
-        assert!(!(asked && pod.images().any(|image| image.starts_with("panic"))), "on purpose");
-    }
-    /// Panics while a command is applied or a report is folded, if `text` requests it.
-    pub(in crate::core) fn panic_on_purpose_in(&self, step: &str, text: &str) {
-        let asked = self.has_mutant(Mutant::PanicsOnPurpose) && text.strip_prefix("panic-in-") == Some(step);
-        assert!(!asked, "on purpose");
     }
 }
 

@@ -6,7 +6,7 @@ use contract::state::RestartPolicy;
 
 use super::*;
 
-use crate::core::io::Mutant;
+use crate::core::io::{Faults, Mutant};
 
 fn keys_of(commit: &Commit) -> Vec<&str> {
     let key = |write| match write {
@@ -168,7 +168,7 @@ fn an_impossible_command_is_refused_with_the_reason() {
         let url = format!("http://127.0.0.1/{number}");
         assert_eq!(rig.command(&format!("a{number}"), Verb::AddCallback { url }), "Accepted");
     }
-    let full = rig.command("c8", Verb::AddCallback { url: "one more".to_owned() });
+    let full = rig.command("c8", Verb::AddCallback { url: "http://127.0.0.1/more".to_owned() });
     assert_eq!(full, "Refused(Limit { what: \"callbacks\", limit: 64 })");
 }
 
@@ -217,7 +217,7 @@ fn a_removed_group_is_hidden_immediately_and_deleted_when_no_node_runs_it() {
 
 #[test]
 fn mutants_disable_the_commit_rule_and_the_deduplication() {
-    let mutant = |mutant| rig_with(Settings { mutant: Some(mutant), ..Settings::default() }, &["a"]);
+    let mutant = |mutant| rig_with(Settings { faults: Faults::of(mutant), ..Settings::default() }, &["a"]);
     let mut early = mutant(Mutant::EffectsBeforeCommit);
     let delivery = early.delivery("c1", create("web", 1));
     let effects = without_events(early.input(Input::Command(delivery)));
@@ -237,6 +237,36 @@ fn a_spec_that_fits_into_no_transaction_is_refused() {
     let verdict = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
     assert!(verdict.starts_with("Refused(Limit"), "{verdict}");
     assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn the_leader_stores_no_callback_that_the_notifier_cannot_or_must_not_use() {
+    let mut rig = rig(&["a"]);
+    let long = format!("http://a/{}", "x".repeat(2048));
+    for (number, bad) in
+        ["u", "/x", "file:///etc/passwd", "http://user:pw@a/", "http://@a/", "http://a/ b", &long].iter().enumerate()
+    {
+        let verdict = rig.command(&format!("c{number}"), Verb::AddCallback { url: (*bad).to_owned() });
+        assert!(verdict.starts_with("Refused(Unfit { reason: \"callback url not valid: "), "{bad}: {verdict}");
+        assert!(!verdict.contains("pw"), "{verdict}");
+    }
+    assert!(!rig.store.contains_key(keys::CALLBACKS));
+}
+
+#[test]
+fn a_stored_callback_with_a_password_is_removed_by_the_text_that_users_see() {
+    let mut rig = rig(&["a"]);
+    let urls = ["http://user:pw@a/x".to_owned()].into();
+    let record = contract::record::CallbacksRecord { urls };
+    rig.store.insert(keys::CALLBACKS.to_owned(), serde_json::to_vec(&record).expect("JSON"));
+    rig.elect();
+    assert_eq!(
+        rig.command("c1", Verb::RemoveCallback { url: "http://***@b/x".to_owned() }),
+        "Refused(CallbackUnknown)"
+    );
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://***@a/x".to_owned() }), "Accepted");
+    let left: contract::record::CallbacksRecord = serde_json::from_slice(&rig.store[keys::CALLBACKS]).expect("JSON");
+    assert!(left.urls.is_empty());
 }
 
 #[test]
@@ -264,7 +294,7 @@ fn an_outcome_is_forgotten_when_etcd_expires_it() {
     assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "c1 runs as a new command");
     // The watch was interrupted and missed the expiry of `c2`.
     rig.store.remove(&keys::outcome(&"c2".parse().expect("an id")));
-    let stored: Vec<(String, Vec<u8>)> = rig.store.clone().into_iter().collect();
+    let stored: Vec<(String, Vec<u8>)> = rig.store.all();
     rig.run(Input::Mirror(Mirror::Reset(stored.clone())));
     assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
     let has_callback = |rig: &Rig| rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/");

@@ -7,17 +7,17 @@ use super::*;
 /// A leader with one node whose agent reports the identity `first`.
 fn one_agent() -> Rig {
     let mut rig = rig(&[]);
-    rig.agents.insert(node("a"), Agent { identity: "first".to_owned(), ..Agent::new() });
+    rig.agents.insert(node("a"), FakeNode { identity: "first".to_owned(), ..FakeNode::default() });
     rig.advance(1);
     rig.command("c1", create("web", 1));
     rig.advance(1);
     rig
 }
 /// An agent under the same name on another machine.
-fn second() -> Agent {
-    Agent { identity: "second".to_owned(), incarnation: 7, memory: 1 << 40, ..Agent::new() }
+fn second() -> FakeNode {
+    FakeNode { identity: "second".to_owned(), incarnation: 7, memory: 1 << 40, ..FakeNode::default() }
 }
-fn report_from(rig: &mut Rig, agent: &Agent) -> Vec<Effect> {
+fn report_from(rig: &mut Rig, agent: &FakeNode) -> Vec<Effect> {
     rig.input(Input::Report(ReportMessage::Whole(agent.whole(&node("a")))))
 }
 fn memory(rig: &mut Rig) -> (u64, Liveness) {

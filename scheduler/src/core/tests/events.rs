@@ -132,7 +132,7 @@ fn placements_on_many_nodes_are_recorded_as_one_event() {
 #[test]
 fn the_states_of_nodes_and_takeovers_are_recorded() {
     let mut rig = rig(&["a", "b"]);
-    rig.agents.insert(node("c"), Agent::new());
+    rig.agents.insert(node("c"), FakeNode::default());
     rig.advance(1);
     rig.unreachable.insert(node("c"));
     rig.advance(20);

@@ -47,7 +47,7 @@ fn an_unschedulable_group_is_placed_when_a_node_joins() {
     rig.command("c1", create("web", 1));
     let view = rig.group("web").expect("a group");
     assert_eq!((view.last_error.as_str(), view.operation), ("no node fits: there is no node", None));
-    rig.agents.insert(node("a"), Agent::new());
+    rig.agents.insert(node("a"), FakeNode::default());
     rig.advance(2);
     assert_eq!(rig.group("web").expect("a group").state, RunState::Success);
 }

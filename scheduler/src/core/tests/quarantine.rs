@@ -5,13 +5,13 @@ use contract::report::PodFacts;
 use contract::state::HealthState;
 
 use super::*;
-use crate::core::io::Mutant;
+use crate::core::io::{Faults, Mutant};
 
 const FIRST: &str = "sound.v0-i1-d0";
 
 /// A leader that panics when it reconciles a group with the image `panic`.
 fn panicking() -> Rig {
-    rig_with(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() }, &["a", "b"])
+    rig_with(Settings { faults: Faults::of(Mutant::PanicsOnPurpose), ..Settings::default() }, &["a", "b"])
 }
 
 impl Rig {
@@ -74,7 +74,7 @@ fn a_group_whose_reconcile_panics_is_quarantined_and_the_others_are_reconciled()
     assert_eq!(rig.command("bad", create_bad("bad")), "Accepted");
     assert_eq!(rig.command("sound", create("sound", 2)), "Accepted");
     assert_eq!((rig.all_pods("bad").len(), rig.all_pods("sound").len()), (0, 2));
-    let reason = "reconciling it panicked: on purpose";
+    let reason = "reconciling it panicked: on purpose, by a mutant of the scheduler";
     assert_eq!(rig.quarantined(), [format!("group bad: {reason}")]);
     assert_eq!(rig.quarantine_events(), [format!("quarantined: {reason}")]);
     assert_eq!(rig.group("bad").expect("a group").last_error, format!("quarantined: {reason}"));
@@ -88,7 +88,7 @@ fn a_quarantined_group_keeps_its_containers_and_its_capacity() {
     rig.command("web", create("web", 2));
     rig.advance(60);
     let placed = rig.places("web");
-    rig.core = Core::new(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() });
+    rig.core = Core::new(Settings { faults: Faults::of(Mutant::PanicsOnPurpose), ..Settings::default() });
     rig.elect();
     rig.report_all();
     assert_eq!(rig.command("patch", patch("web", "panic")), "Accepted");
@@ -120,7 +120,7 @@ fn a_quarantined_group_can_be_removed_also_by_the_next_leader() {
     assert_eq!(rig.command("remove", remove("first")), "Accepted");
     rig.advance(5);
     assert_eq!(rig.group("first"), None);
-    rig.core = Core::new(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() });
+    rig.core = Core::new(Settings { faults: Faults::of(Mutant::PanicsOnPurpose), ..Settings::default() });
     rig.elect();
     rig.report_all();
     assert_eq!(rig.quarantined().len(), 1, "the next leader quarantines it again");
@@ -136,7 +136,7 @@ fn a_quarantined_group_can_be_removed_also_by_the_next_leader() {
 fn a_quarantined_group_is_retried_after_a_while() {
     let mut rig = panicking();
     rig.command("bad", create_bad("bad"));
-    rig.core.settings.mutant = None;
+    rig.core.settings.faults = Faults::default();
     rig.advance(200);
     assert_eq!(rig.all_pods("bad").len(), 0);
     rig.advance(120);
@@ -150,7 +150,10 @@ fn a_dependency_pod_whose_reconcile_panics_is_quarantined_alone() {
     assert_eq!(rig.command("side", Verb::CreateDependency { pod: Box::new(pod) }), "Accepted");
     assert_eq!(rig.command("sound", create("sound", 2)), "Accepted");
     assert_eq!(rig.all_pods("sound").len(), 2);
-    assert_eq!(rig.quarantined(), ["dependency side: reconciling it panicked: on purpose"]);
+    assert_eq!(
+        rig.quarantined(),
+        ["dependency side: reconciling it panicked: on purpose, by a mutant of the scheduler"]
+    );
     let removal = Verb::RemoveDependency { name: group("side"), force: true };
     assert_eq!(rig.command("remove", removal), "Accepted");
     rig.advance(5);
@@ -179,7 +182,7 @@ fn a_report_that_cannot_be_processed_quarantines_its_node_and_moves_nothing() {
     let placed = rig.places("web");
     "panic-in-report".clone_into(&mut rig.agent("a").zone);
     rig.advance(600);
-    assert_eq!(rig.quarantined(), ["node a: reconciling it panicked: on purpose"]);
+    assert_eq!(rig.quarantined(), ["node a: reconciling it panicked: on purpose, by a mutant of the scheduler"]);
     assert_eq!(rig.places("web"), placed);
     assert_eq!(rig.command("more", create("more", 2)), "Accepted");
     assert!(rig.places("more").iter().all(|(node, _)| node == "b"), "nothing is placed there");
@@ -314,7 +317,7 @@ fn an_earlier_wake_up_does_not_change_the_retry_time_of_a_quarantined_group() {
     rig.command("bad", create_bad("bad"));
     rig.advance(5);
     rig.run(Input::Query { query: Query::Group { name: group("bad"), refresh: true }, reply: "q".to_owned() });
-    rig.core.settings.mutant = None;
+    rig.core.settings.faults = Faults::default();
     rig.advance(290);
     assert_eq!(rig.all_pods("bad").len(), 0, "not before the retry time");
     rig.advance(20);

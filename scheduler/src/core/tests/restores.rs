@@ -102,8 +102,8 @@ fn while_a_backup_is_applied_the_leader_reconciles_nothing_and_runs_no_command()
     assert_eq!(rig.command("f1", finish("r1", parts, true)), "Accepted");
     let cursor = rig.store[keys::CURSOR].clone();
     rig.clear();
-    let stored = rig.store.clone().into_iter().collect();
-    let effects = rig.input(Input::Elected { term: Term(rig.term + 1), stored });
+    let elected = rig.elected();
+    let effects = rig.input(elected);
     assert!(matches!(&effects[..], [Effect::Commit(_)]), "{effects:?}");
     let delivery = rig.delivery("c3", replica("web", 5));
     assert_eq!(rig.input(Input::Command(delivery)), Vec::new(), "the command waits in the stream");
@@ -136,9 +136,8 @@ fn a_restore_completes_although_every_leader_dies_after_one_transaction() {
     let mut deaths = 0;
     while rig.store.contains_key(keys::RESTORE) {
         rig.core = Core::new(Settings::default());
-        rig.term += 1;
-        let stored = rig.store.clone().into_iter().collect();
-        let commit = first_commit(rig.input(Input::Elected { term: Term(rig.term), stored }));
+        let elected = rig.elected();
+        let commit = first_commit(rig.input(elected));
         rig.store(commit.expect("a commit"));
         deaths += 1;
         assert!(deaths < 20, "each leader makes progress");

@@ -7,7 +7,7 @@ use super::restores::{backup_of, elect_above, finish, send};
 use super::*;
 
 /// Sets the store back to `snapshot` and replaces the leader by a new process.
-fn rewind(rig: &mut Rig, snapshot: BTreeMap<String, Vec<u8>>) {
+fn rewind(rig: &mut Rig, snapshot: FakeStore) {
     rig.store = snapshot;
     rig.core = Core::new(Settings::default());
     rig.clear();

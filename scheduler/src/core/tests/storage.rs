@@ -319,7 +319,7 @@ fn specs_stored_under_digests_of_an_older_version_are_rewritten_by_the_next_chan
     let key = rig.store.keys().find(|key| key.starts_with(&keys::group_specs(&group("web")))).cloned().expect("a spec");
     let (digest, older) = (key.rsplit('/').next().expect("a digest"), "0123456789abcdef0123456789abcdef");
     let rename = |text: &str| text.replace(digest, older);
-    rig.store = rig
+    *rig.store = rig
         .store
         .iter()
         .map(|(key, value)| (rename(key), rename(&String::from_utf8_lossy(value)).into_bytes()))

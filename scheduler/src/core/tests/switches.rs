@@ -76,7 +76,7 @@ fn maintenance_reaches_every_node_also_one_that_joins_later() {
     let held = Switches { hold_restarts: true, hold_missing: false, paused: false };
     rig.command("c1", configure(None, Some(true)));
     assert_eq!(rig.switches(), [held; 2]);
-    rig.agents.insert(node("c"), Agent::new());
+    rig.agents.insert(node("c"), FakeNode::default());
     rig.report("c");
     assert_eq!(rig.switches(), [held; 3]);
     rig.clear();

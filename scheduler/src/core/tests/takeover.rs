@@ -6,13 +6,13 @@ use super::*;
 use contract::command::{Refusal, Verdict};
 use contract::rollout::PodReplacement;
 
-use crate::core::io::{Mirror, Mutant};
+use crate::core::io::{Faults, Mirror, Mutant};
 
 /// A standby with the stored state and the reports of all nodes.
 fn standby_of(rig: &mut Rig, settings: Settings) -> Core {
     let mut core = Core::new(settings);
     let now = rig.time();
-    core.on(Input::Mirror(Mirror::Reset(rig.store.clone().into_iter().collect())), now);
+    core.on(Input::Mirror(Mirror::Reset(rig.store.all())), now);
     for (name, agent) in &rig.agents {
         core.on(Input::Report(ReportMessage::Whole(agent.whole(name))), now);
     }
@@ -55,11 +55,10 @@ fn a_takeover_without_reports_requests_them_and_moves_nothing() {
 fn without_the_failover_grace_a_takeover_moves_instances() {
     let mut rig = busy();
     let places = rig.places("web");
-    rig.core = Core::new(Settings { mutant: Some(Mutant::NoFailoverGrace), ..Settings::default() });
-    rig.term += 1;
-    let stored = rig.store.clone().into_iter().collect();
+    rig.core = Core::new(Settings { faults: Faults::of(Mutant::NoFailoverGrace), ..Settings::default() });
+    let elected = rig.elected();
     // The requests of the new leader are lost; then node `a` reports alone.
-    let effects = rig.input(Input::Elected { term: Term(rig.term), stored });
+    let effects = rig.input(elected);
     let effects = effects.into_iter().filter(|effect| !matches!(effect, Effect::AskWhole { .. })).collect();
     rig.perform(effects);
     rig.report("a");

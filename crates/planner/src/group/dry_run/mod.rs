@@ -15,9 +15,9 @@ use contract::rollout_view::{InstanceChange, PlanView};
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
-use self::simulation::{DryRun, DryRunStep};
+use self::simulation::PlanSimulation;
 use super::{GroupFacts, Planning, PodStatus, number};
-use crate::rollout::controller::{self, Action, RolloutFacts, RolloutState};
+use crate::rollout::controller::{self, RolloutAction, RolloutFacts, RolloutState, SimulatedStep};
 use crate::rollout::units::Warning;
 
 /// The maximum work of one plan, in examined instances: every step examines all of them.
@@ -83,16 +83,14 @@ fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<
     planning.load_slots();
     planning.complete_moves();
     let (input, units) = planning.controller_facts();
-    let mut run = DryRun::new(planning, units);
+    let mut run = PlanSimulation::new(planning, units);
     let mut spent = Ok(());
-    let outcome = controller::dry_run(&input, |step, slots| {
+    let completes = controller::dry_run(&input, |step, slots| {
         // A rollout step examines every instance about eight times and writes a number for every unit.
         spent = limit.spend(8 * (slots.len() + input.units.len()));
         if spent.is_err() {
             return ControlFlow::Break(());
         }
-        let step =
-            DryRunStep { group: step.batch, kind: step.kind, actions: &step.actions, available: &step.available };
         run.apply(&step);
         run.copy_nodes(slots);
         ControlFlow::Continue(())
@@ -105,7 +103,7 @@ fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<
     .report;
     let serving: Vec<i64> = report.units.iter().map(|unit| unit.available).collect();
     let warnings = report.warnings.iter().map(|warning| warning_text(*warning, &run.units)).collect();
-    Ok(run.view(&serving, outcome.completes, warnings))
+    Ok(run.view(&serving, completes, warnings))
 }
 
 fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'_>) -> Result<PlanView, Aborted> {
@@ -122,24 +120,25 @@ fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'
     let count = |runs: &[bool]| i64::try_from(runs.iter().filter(|runs| **runs).count()).unwrap_or(i64::MAX);
     let (version, serving) = (facts.record.spec.version, count(&runs));
     let kept = count(&runs[..present.min(wanted)]);
-    let mut run = DryRun::new(planning, vec![String::new()]);
-    let created = (present..wanted).map(|index| Action::Create { slot: number(index), unit: 0, revision: version });
-    let removed = (wanted..present).rev().map(|index| Action::Remove(number(index)));
-    let sized: Vec<Action> = created.chain(removed).collect();
+    let mut run = PlanSimulation::new(planning, vec![String::new()]);
+    let created =
+        (present..wanted).map(|index| RolloutAction::Create { slot: number(index), unit: 0, revision: version });
+    let removed = (wanted..present).rev().map(|index| RolloutAction::Remove(number(index)));
+    let sized: Vec<RolloutAction> = created.chain(removed).collect();
     if !sized.is_empty() {
-        run.apply(&step(&sized, &[kept]));
+        run.apply(&step(sized, kept));
     }
     let grown = kept + i64::try_from(wanted.saturating_sub(present)).unwrap_or(0);
     for index in outdated.into_iter().filter(|index| *index < wanted) {
         limit.spend(run.planning.plan.slots.len())?;
         let is_on = run.planning.plan.slots[index].target == TargetState::Run && runs[index];
-        run.apply(&step(&[Action::Renew(number(index))], &[grown - i64::from(is_on)]));
+        run.apply(&step(vec![RolloutAction::Renew(number(index))], grown - i64::from(is_on)));
     }
     Ok(run.view(&[serving], true, Vec::new()))
 }
 
-fn step<'a>(actions: &'a [Action], available: &'a [i64]) -> DryRunStep<'a> {
-    DryRunStep { group: 0, kind: None, actions, available }
+fn step(actions: Vec<RolloutAction>, available: i64) -> SimulatedStep {
+    SimulatedStep { batch: 0, kind: None, actions, available: vec![available] }
 }
 
 /// The plan that changes nothing.

@@ -14,22 +14,13 @@ use super::super::{Planning, PodStatus, index_of, number};
 use super::empty_view;
 use crate::placement::Need;
 use crate::rollout::batches::BatchKind;
-use crate::rollout::controller::{self, Action};
+use crate::rollout::controller::{self, RolloutAction, SimulatedStep};
 
 /// Reasons of nodes in one answer, except those of the first instance: 1,000 unschedulable instances on 5,000 nodes would
 /// give five million.
 const MOST_REASONS: usize = 20_000;
 
-/// One step.
-pub(super) struct DryRunStep<'a> {
-    pub(super) group: u64,
-    pub(super) kind: Option<BatchKind>,
-    pub(super) actions: &'a [Action],
-    /// Available instances of each unit during the step.
-    pub(super) available: &'a [i64],
-}
-
-pub(super) struct DryRun<'a> {
+pub(super) struct PlanSimulation<'a> {
     pub(super) planning: Planning<'a>,
     pub(super) units: Vec<String>,
     view: PlanView,
@@ -38,7 +29,7 @@ pub(super) struct DryRun<'a> {
     most: (i64, Need),
 }
 
-impl<'a> DryRun<'a> {
+impl<'a> PlanSimulation<'a> {
     pub(super) fn new(planning: Planning<'a>, units: Vec<String>) -> Self {
         let before = load(&planning, planning.facts.slots);
         let view = empty_view(planning.facts);
@@ -46,10 +37,10 @@ impl<'a> DryRun<'a> {
     }
 
     /// Applies one step and records it.
-    pub(super) fn apply(&mut self, step: &DryRunStep<'_>) {
-        let mut available = step.available.to_vec();
+    pub(super) fn apply(&mut self, step: &SimulatedStep) {
+        let mut available = step.available.clone();
         let mut actions = Vec::new();
-        for action in step.actions {
+        for action in &step.actions {
             let method = self.method(*action);
             if method == Some(UpdateMethod::Live)
                 && let Some(unit) = self.unit_of(*action).and_then(|unit| available.get_mut(unit))
@@ -61,18 +52,18 @@ impl<'a> DryRun<'a> {
             self.planning.apply_action(*action, &self.units);
             actions.push(self.action(*action, method.as_ref()));
         }
-        self.settle(step.actions);
+        self.settle(&step.actions);
         let named = |(unit, count): (&String, &i64)| (unit.clone(), *count);
         let kind = step.kind.map_or("", |kind| match kind {
             BatchKind::Beta => "Beta",
             BatchKind::Batch => "Batch",
         });
         let available: BTreeMap<String, i64> = self.units.iter().zip(&available).map(named).collect();
-        self.view.steps.push(PlanStep { group: step.group, kind: kind.to_owned(), actions, available });
+        self.view.steps.push(PlanStep { group: step.batch, kind: kind.to_owned(), actions, available });
     }
 
     /// Places the instances without a node; then every ordered pod runs.
-    fn settle(&mut self, actions: &[Action]) {
+    fn settle(&mut self, actions: &[RolloutAction]) {
         // While no instance frees resources, an unschedulable one stays so: only new ones are tried.
         let tried: Option<BTreeSet<usize>> = actions.iter().map(|action| added(*action)).collect();
         self.planning.place_waiting(tried.as_ref());
@@ -99,52 +90,54 @@ impl<'a> DryRun<'a> {
         }
     }
 
-    fn method(&self, action: Action) -> Option<UpdateMethod> {
-        let Action::Renew(number) = action else { return None };
+    fn method(&self, action: RolloutAction) -> Option<UpdateMethod> {
+        let RolloutAction::Renew(number) = action else { return None };
         index_of(number)
             .filter(|index| *index < self.planning.plan.slots.len())
             .map(|index| self.planning.method(index))
     }
 
-    fn unit_of(&self, action: Action) -> Option<usize> {
+    fn unit_of(&self, action: RolloutAction) -> Option<usize> {
         let slot = self.planning.plan.slots.get(index_of(instance_of(action))?)?;
         self.units.iter().position(|unit| *unit == slot.unit)
     }
 
-    fn action(&self, action: Action, method: Option<&UpdateMethod>) -> PlanAction {
+    fn action(&self, action: RolloutAction, method: Option<&UpdateMethod>) -> PlanAction {
         let instance = instance_of(action);
         let slot = index_of(instance).and_then(|index| self.planning.plan.slots.get(index));
         let next = slot.and_then(|slot| slot.next.as_deref());
         let (action, pod) = match action {
-            Action::Create { .. } => ("Create", slot),
-            Action::Surge(_) => ("Surge", next),
-            Action::Promote(_) => ("Promote", slot),
-            Action::Renew(_) if matches!(method, Some(UpdateMethod::Live | UpdateMethod::SameAddress)) => {
+            RolloutAction::Create { .. } => ("Create", slot),
+            RolloutAction::Surge(_) => ("Surge", next),
+            RolloutAction::Promote(_) => ("Promote", slot),
+            RolloutAction::Renew(_) if matches!(method, Some(UpdateMethod::Live | UpdateMethod::SameAddress)) => {
                 ("InPlace", slot)
             }
-            Action::Renew(_) => ("Renew", slot),
-            Action::Drop(_) => ("Drop", slot),
-            Action::Retire(_) => ("Retire", slot),
-            Action::Remove(_) => ("Remove", slot),
-            Action::Move { .. } | Action::Divert { .. } => ("Move", next),
-            Action::Reassign { .. } => ("Move", slot),
+            RolloutAction::Renew(_) => ("Renew", slot),
+            RolloutAction::Drop(_) => ("Drop", slot),
+            RolloutAction::Retire(_) => ("Retire", slot),
+            RolloutAction::Remove(_) => ("Remove", slot),
+            RolloutAction::Move { .. } | RolloutAction::Divert { .. } => ("Move", next),
+            RolloutAction::Reassign { .. } => ("Move", slot),
         };
         PlanAction { instance, action: action.to_owned(), unit: pod.map(|pod| pod.unit.clone()).unwrap_or_default() }
     }
 
-    fn note_change(&mut self, action: Action, method: Option<&UpdateMethod>) {
+    fn note_change(&mut self, action: RolloutAction, method: Option<&UpdateMethod>) {
         let instance = instance_of(action);
         let is_known = self.view.changes.contains_key(&instance);
         let change = match action {
-            Action::Create { .. } if !is_known => InstanceChange::Created,
-            Action::Create { .. } | Action::Surge(_) => InstanceChange::Recreated,
-            Action::Renew(_) => match method {
+            RolloutAction::Create { .. } if !is_known => InstanceChange::Created,
+            RolloutAction::Create { .. } | RolloutAction::Surge(_) => InstanceChange::Recreated,
+            RolloutAction::Renew(_) => match method {
                 Some(UpdateMethod::Live | UpdateMethod::SameAddress) => InstanceChange::InPlace,
                 Some(UpdateMethod::Recreate | UpdateMethod::Refused { .. }) | None => InstanceChange::Recreated,
             },
-            Action::Move { .. } | Action::Reassign { .. } | Action::Divert { .. } => InstanceChange::Moved,
-            Action::Remove(_) => InstanceChange::Removed,
-            Action::Promote(_) | Action::Drop(_) | Action::Retire(_) => return,
+            RolloutAction::Move { .. } | RolloutAction::Reassign { .. } | RolloutAction::Divert { .. } => {
+                InstanceChange::Moved
+            }
+            RolloutAction::Remove(_) => InstanceChange::Removed,
+            RolloutAction::Promote(_) | RolloutAction::Drop(_) | RolloutAction::Retire(_) => return,
         };
         match self.view.changes.get(&instance) {
             // A created instance stays `Created` whatever follows, unless it is removed again.
@@ -216,7 +209,7 @@ impl Planning<'_> {
 }
 
 /// The instance that an action adds a pod to; none if the action may free resources.
-fn added(action: Action) -> Option<usize> {
+fn added(action: RolloutAction) -> Option<usize> {
     if adds(action) { index_of(instance_of(action)) } else { None }
 }
 

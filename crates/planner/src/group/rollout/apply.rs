@@ -14,7 +14,7 @@ use super::super::reservations::{ExtraConstraint, PlacementRequest};
 use super::super::{Planning, forget_pod, index_of};
 use super::drain::drained_pods;
 use crate::placement::NodePreference;
-use crate::rollout::controller::{Action, Decision, RolloutState};
+use crate::rollout::controller::{Decision, RolloutAction, RolloutState};
 
 /// How much of a decision was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(super) enum Applied {
 impl Planning<'_> {
     /// Applies the actions that are possible now.
     pub(super) fn apply(&mut self, decision: &Decision, units: &[String]) -> Applied {
-        let removes = |action: &&Action| matches!(action, Action::Remove(_));
-        let removed: Vec<Action> = decision.actions.iter().filter(removes).copied().collect();
+        let removes = |action: &&RolloutAction| matches!(action, RolloutAction::Remove(_));
+        let removed: Vec<RolloutAction> = decision.actions.iter().filter(removes).copied().collect();
         let waiting = self.not_ready(&removed, &decision.state);
         if waiting.is_empty() {
             return self.apply_all(decision, units);
@@ -71,32 +71,33 @@ impl Planning<'_> {
     }
 
     /// The instances whose successors lack images or whose pods are not drained yet; starts both.
-    fn not_ready(&mut self, actions: &[Action], release: &RolloutState) -> BTreeSet<u32> {
+    fn not_ready(&mut self, actions: &[RolloutAction], release: &RolloutState) -> BTreeSet<u32> {
         let fetching = self.instances_to_prefetch(actions, release);
-        let waits =
-            |action: &&Action| fetching.contains(&drained_pods(**action).0) || !self.may_apply(**action, release);
+        let waits = |action: &&RolloutAction| {
+            fetching.contains(&drained_pods(**action).0) || !self.may_apply(**action, release)
+        };
         actions.iter().filter(waits).map(|action| drained_pods(*action).0).collect()
     }
 
     /// Applies one action; false if it is not possible now.
-    pub(in super::super) fn apply_action(&mut self, action: Action, units: &[String]) -> bool {
+    pub(in super::super) fn apply_action(&mut self, action: RolloutAction, units: &[String]) -> bool {
         let at = |number: u32| index_of(number).unwrap_or(usize::MAX);
         let named = |unit: usize| units.get(unit).cloned().unwrap_or_default();
         let (number, _) = drained_pods(action);
-        if !matches!(action, Action::Create { .. }) && at(number) >= self.plan.slots.len() {
+        if !matches!(action, RolloutAction::Create { .. }) && at(number) >= self.plan.slots.len() {
             return true;
         }
         match action {
-            Action::Create { slot, unit, revision } => self.create(at(slot), named(unit), revision),
-            Action::Surge(number) => self.start_surge(at(number)),
-            Action::Move { slot, unit } => return self.begin_move(at(slot), named(unit)),
-            Action::Divert { slot, unit } => self.divert(at(slot), named(unit)),
-            Action::Promote(number) => self.promote(at(number)),
-            Action::Renew(number) => return self.renew_instance(at(number)),
-            Action::Drop(number) => self.drop_surge(at(number)),
-            Action::Retire(number) => self.remove_pods(at(number), Filling::Retired),
-            Action::Remove(number) => self.remove_pods(at(number), Filling::Nothing),
-            Action::Reassign { slot, unit } => return self.reassign(at(slot), named(unit)),
+            RolloutAction::Create { slot, unit, revision } => self.create(at(slot), named(unit), revision),
+            RolloutAction::Surge(number) => self.start_surge(at(number)),
+            RolloutAction::Move { slot, unit } => return self.begin_move(at(slot), named(unit)),
+            RolloutAction::Divert { slot, unit } => self.divert(at(slot), named(unit)),
+            RolloutAction::Promote(number) => self.promote(at(number)),
+            RolloutAction::Renew(number) => return self.renew_instance(at(number)),
+            RolloutAction::Drop(number) => self.drop_surge(at(number)),
+            RolloutAction::Retire(number) => self.remove_pods(at(number), Filling::Retired),
+            RolloutAction::Remove(number) => self.remove_pods(at(number), Filling::Nothing),
+            RolloutAction::Reassign { slot, unit } => return self.reassign(at(slot), named(unit)),
         }
         true
     }
@@ -266,28 +267,30 @@ fn reset_attempts(slot: Slot) -> Slot {
 }
 
 /// The action frees a pod for others.
-fn frees(action: Action) -> bool {
+fn frees(action: RolloutAction) -> bool {
     match action {
-        Action::Promote(_) | Action::Retire(_) | Action::Remove(_) | Action::Drop(_) => true,
-        Action::Create { .. }
-        | Action::Surge(_)
-        | Action::Renew(_)
-        | Action::Move { .. }
-        | Action::Reassign { .. }
-        | Action::Divert { .. } => false,
+        RolloutAction::Promote(_) | RolloutAction::Retire(_) | RolloutAction::Remove(_) | RolloutAction::Drop(_) => {
+            true
+        }
+        RolloutAction::Create { .. }
+        | RolloutAction::Surge(_)
+        | RolloutAction::Renew(_)
+        | RolloutAction::Move { .. }
+        | RolloutAction::Reassign { .. }
+        | RolloutAction::Divert { .. } => false,
     }
 }
 
 /// The action adds a pod.
-pub(in super::super) fn adds(action: Action) -> bool {
+pub(in super::super) fn adds(action: RolloutAction) -> bool {
     match action {
-        Action::Create { .. } | Action::Surge(_) | Action::Move { .. } => true,
-        Action::Promote(_)
-        | Action::Renew(_)
-        | Action::Drop(_)
-        | Action::Retire(_)
-        | Action::Remove(_)
-        | Action::Reassign { .. }
-        | Action::Divert { .. } => false,
+        RolloutAction::Create { .. } | RolloutAction::Surge(_) | RolloutAction::Move { .. } => true,
+        RolloutAction::Promote(_)
+        | RolloutAction::Renew(_)
+        | RolloutAction::Drop(_)
+        | RolloutAction::Retire(_)
+        | RolloutAction::Remove(_)
+        | RolloutAction::Reassign { .. }
+        | RolloutAction::Divert { .. } => false,
     }
 }

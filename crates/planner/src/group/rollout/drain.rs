@@ -14,7 +14,7 @@ use contract::rollout::StrategyType;
 use super::super::update_method::UpdateMethod;
 use super::super::{Planning, PodStatus, index_of, number};
 use super::settings::drain_policy;
-use crate::rollout::controller::{Action, Excuse, RolloutState};
+use crate::rollout::controller::{Excuse, RolloutAction, RolloutState};
 
 /// One of the pods of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,25 +35,27 @@ struct DrainReason {
 }
 
 /// The instance of an action and its pods that the action stops.
-pub(super) fn drained_pods(action: Action) -> (u32, &'static [PodRole]) {
+pub(super) fn drained_pods(action: RolloutAction) -> (u32, &'static [PodRole]) {
     match action {
-        Action::Renew(number) | Action::Promote(number) | Action::Retire(number) => (number, &[PodRole::Current]),
-        Action::Remove(number) => (number, &[PodRole::Current, PodRole::Surge]),
-        Action::Drop(number) => (number, &[PodRole::Surge]),
-        Action::Create { slot, .. }
-        | Action::Move { slot, .. }
-        | Action::Reassign { slot, .. }
-        | Action::Divert { slot, .. } => (slot, &[]),
-        Action::Surge(number) => (number, &[]),
+        RolloutAction::Renew(number) | RolloutAction::Promote(number) | RolloutAction::Retire(number) => {
+            (number, &[PodRole::Current])
+        }
+        RolloutAction::Remove(number) => (number, &[PodRole::Current, PodRole::Surge]),
+        RolloutAction::Drop(number) => (number, &[PodRole::Surge]),
+        RolloutAction::Create { slot, .. }
+        | RolloutAction::Move { slot, .. }
+        | RolloutAction::Reassign { slot, .. }
+        | RolloutAction::Divert { slot, .. } => (slot, &[]),
+        RolloutAction::Surge(number) => (number, &[]),
     }
 }
 
 impl Planning<'_> {
     /// Whether an action may be applied now; otherwise its pods are drained.
-    pub(super) fn may_apply(&mut self, action: Action, release: &RolloutState) -> bool {
+    pub(super) fn may_apply(&mut self, action: RolloutAction, release: &RolloutState) -> bool {
         let (instance, pods) = drained_pods(action);
         let Some(index) = index_of(instance) else { return true };
-        if matches!(action, Action::Renew(_))
+        if matches!(action, RolloutAction::Renew(_))
             && index < self.plan.slots.len()
             && self.method(index) == UpdateMethod::Live
         {
@@ -62,13 +64,13 @@ impl Planning<'_> {
         if self.must_wait_for_node(index, action) {
             return false;
         }
-        if matches!(action, Action::Renew(_)) && self.is_unreachable(index, PodRole::Current) {
+        if matches!(action, RolloutAction::Renew(_)) && self.is_unreachable(index, PodRole::Current) {
             // It is not renewed before its node answers, so it is not drained yet.
             return true;
         }
         let reason = DrainReason {
             is_skipped: release.excused.get(&instance) == Some(&Excuse::Skipped),
-            is_final: matches!(action, Action::Remove(_)),
+            is_final: matches!(action, RolloutAction::Remove(_)),
             is_released: release.is_open(),
         };
         // All pods are drained at the same time.
@@ -78,25 +80,25 @@ impl Planning<'_> {
 
     /// Whether a rollout with a budget must wait for a silent node: its pod may well serve, so the rollout waits until the
     /// node is heard or lost. Scale-down does not wait.
-    fn must_wait_for_node(&self, index: usize, action: Action) -> bool {
+    fn must_wait_for_node(&self, index: usize, action: RolloutAction) -> bool {
         let is_budgeted = self.record.spec.strategy_type() == StrategyType::RollingUpdate;
         match action {
-            Action::Promote(_) => {
+            RolloutAction::Promote(_) => {
                 let next = self.pod(index, PodRole::Surge);
                 is_budgeted
                     && self.is_unreachable(index, PodRole::Current)
                     && !next.is_some_and(|(pod, observed)| self.ready(pod, observed).ready)
             }
-            Action::Retire(_) => is_budgeted && self.is_unreachable(index, PodRole::Current),
-            Action::Drop(_) => is_budgeted && self.is_unreachable(index, PodRole::Surge),
+            RolloutAction::Retire(_) => is_budgeted && self.is_unreachable(index, PodRole::Current),
+            RolloutAction::Drop(_) => is_budgeted && self.is_unreachable(index, PodRole::Surge),
             // Renewals check this themselves.
-            Action::Renew(_)
-            | Action::Remove(_)
-            | Action::Create { .. }
-            | Action::Surge(_)
-            | Action::Move { .. }
-            | Action::Reassign { .. }
-            | Action::Divert { .. } => false,
+            RolloutAction::Renew(_)
+            | RolloutAction::Remove(_)
+            | RolloutAction::Create { .. }
+            | RolloutAction::Surge(_)
+            | RolloutAction::Move { .. }
+            | RolloutAction::Reassign { .. }
+            | RolloutAction::Divert { .. } => false,
         }
     }
 
@@ -160,7 +162,7 @@ impl Planning<'_> {
     }
 
     /// Pods that no action stops any more serve again; the next plan sees that.
-    pub(super) fn cancel_drains(&mut self, wanted: &[Action]) {
+    pub(super) fn cancel_drains(&mut self, wanted: &[RolloutAction]) {
         let is_wanted = |index: usize, role: PodRole| {
             let taken = wanted.iter().map(|action| drained_pods(*action));
             taken.into_iter().any(|(instance, pods)| instance == number(index) && pods.contains(&role))

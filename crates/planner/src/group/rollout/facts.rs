@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 
 use contract::query::Liveness;
 use contract::record::{Filling, Slot};
-use contract::report::{ContainerFacts, EngineState, PodFacts};
+use contract::report::{ContainerFacts, PodFacts};
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
 
 use super::super::update_method::{UpdateMethod, update_method};
 use super::super::{Planning, PodStatus, number};
 use super::settings::{self, SurgeRule};
-use crate::placement::{Candidate, Need};
+use crate::capacity;
+use crate::placement::Candidate;
 use crate::restart;
 use crate::rollout::availability::is_available;
 use crate::rollout::controller::{self, RolloutFacts, RolloutPod, RolloutState, SurgePod, UnitFacts};
@@ -221,16 +222,9 @@ impl Planning<'_> {
     /// Pods of the present revision that fit on the nodes of a unit.
     fn free_slots(&self, unit: &str) -> i64 {
         let Some(topology) = &self.record.spec.topology else { return 0 };
-        let is_in = |candidate: &&Candidate| {
-            candidate.facts.labels.get(topology.label()).is_some_and(|value| value == unit)
-                && (candidate.liveness, candidate.engine) == (Liveness::Alive, EngineState::Up)
-                && candidate.cordon.is_none()
-        };
-        let free = |candidate: &Candidate| {
-            let Need { memory, cpu_millis } = self.present.need;
-            let by_memory = candidate.facts.memory.saturating_sub(candidate.used.memory) / memory.max(1);
-            by_memory.min(candidate.facts.cpu_millis.saturating_sub(candidate.used.cpu_millis) / cpu_millis.max(1))
-        };
+        let is_in =
+            |candidate: &&Candidate| candidate.facts.labels.get(topology.label()).is_some_and(|value| value == unit);
+        let free = |candidate: &Candidate| capacity::room_on(candidate, self.present.need);
         let pods = self.facts.nodes.values().filter(is_in).map(free).fold(0, u64::saturating_add);
         i64::try_from(pods).unwrap_or(i64::MAX)
     }

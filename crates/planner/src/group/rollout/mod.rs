@@ -27,7 +27,9 @@ use self::apply::Applied;
 pub(super) use self::apply::adds;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
-use crate::rollout::controller::{self, Action, Decision, FailureResponse, RolloutReport, RolloutState, RolloutStatus};
+use crate::rollout::controller::{
+    self, Decision, FailureResponse, RolloutAction, RolloutReport, RolloutState, RolloutStatus,
+};
 use crate::rollout::limits::RolloutLimits;
 use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
@@ -48,7 +50,7 @@ pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> RolloutLimits {
 }
 
 /// The number of the instance that an action is about.
-pub(super) fn instance_of(action: Action) -> u32 {
+pub(super) fn instance_of(action: RolloutAction) -> u32 {
     drain::drained_pods(action).0
 }
 

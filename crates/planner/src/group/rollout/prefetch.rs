@@ -15,14 +15,14 @@ use contract::state::TargetState;
 use super::super::update_method::UpdateMethod;
 use super::super::{Planning, PodStatus, index_of, number};
 use super::drain::drained_pods;
-use crate::rollout::controller::{Action, Excuse, Fetch, RolloutState};
+use crate::rollout::controller::{Excuse, Fetch, RolloutAction, RolloutState};
 
 /// A node confirms a pull with its next report. Reports may be lost, and the agent may be restarting.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Planning<'_> {
     /// The instances among these actions whose nodes lack images; starts the pulls.
-    pub(super) fn instances_to_prefetch(&mut self, actions: &[Action], release: &RolloutState) -> BTreeSet<u32> {
+    pub(super) fn instances_to_prefetch(&mut self, actions: &[RolloutAction], release: &RolloutState) -> BTreeSet<u32> {
         let replaced: Vec<u32> = actions.iter().filter_map(|action| replaced(*action)).collect();
         let is_skipped = |instance: &u32| release.excused.get(instance) == Some(&Excuse::Skipped);
         let asked = replaced.iter().copied().filter(|instance| !is_skipped(instance));
@@ -125,7 +125,7 @@ impl Planning<'_> {
     }
 
     /// Cancels pulls for instances that are no longer to be replaced, or by another revision.
-    pub(super) fn cancel_prefetch(&mut self, wanted: &[Action]) {
+    pub(super) fn cancel_prefetch(&mut self, wanted: &[RolloutAction]) {
         let wanted: BTreeSet<u32> = wanted.iter().filter_map(|action| replaced(*action)).collect();
         let version = self.record.spec.version;
         let is_obsolete = |index: usize, it: Fetching| it.version != version || !wanted.contains(&number(index));
@@ -140,17 +140,17 @@ impl Planning<'_> {
 }
 
 /// The instance whose pod the action replaces by one that does not exist yet.
-fn replaced(action: Action) -> Option<u32> {
+fn replaced(action: RolloutAction) -> Option<u32> {
     match action {
-        Action::Renew(_) | Action::Retire(_) => Some(drained_pods(action).0),
+        RolloutAction::Renew(_) | RolloutAction::Retire(_) => Some(drained_pods(action).0),
         // The successor runs already, or there is none.
-        Action::Promote(_)
-        | Action::Remove(_)
-        | Action::Drop(_)
-        | Action::Create { .. }
-        | Action::Surge(_)
-        | Action::Move { .. }
-        | Action::Reassign { .. }
-        | Action::Divert { .. } => None,
+        RolloutAction::Promote(_)
+        | RolloutAction::Remove(_)
+        | RolloutAction::Drop(_)
+        | RolloutAction::Create { .. }
+        | RolloutAction::Surge(_)
+        | RolloutAction::Move { .. }
+        | RolloutAction::Reassign { .. }
+        | RolloutAction::Divert { .. } => None,
     }
 }

@@ -7,8 +7,7 @@ use super::*;
 /// The second of three instances was just given version 1, and that is not committed.
 fn half_upgraded() -> TestGroup {
     let mut world = world(3, &["a"]).all_healthy();
-    world.patch(10, |_| ());
-    world.settle(10);
+    world.upgrade(10, |_| ());
     world.observed[0] = healthy(11);
     world.is_uncommitted = true;
     world.settle(12);
@@ -54,8 +53,7 @@ fn other_operations_wait_for_the_commit_too() {
 #[test]
 fn a_version_that_was_not_committed_is_not_rolled_back() {
     let mut world = world(2, &["a"]).all_healthy();
-    world.patch(10, |_| ());
-    world.settle(10);
+    world.upgrade(10, |_| ());
     world.is_uncommitted = true;
     for now in [11, 700, 2_000] {
         world.settle(now);
@@ -63,8 +61,7 @@ fn a_version_that_was_not_committed_is_not_rolled_back() {
     }
     (world.is_uncommitted, world.committed_at) = (false, Some(2_000));
     world.settle(2_001);
-    world.observed[0] = reported(RunState::Exit);
-    world.settle(2_099);
+    world.report(0, reported(RunState::Exit), 2_099);
     assert_eq!(world.record.spec.version, 1);
     world.settle(2_100);
     assert_eq!(world.record.spec.version, 2, "it did not come up in its time");
@@ -73,8 +70,7 @@ fn a_version_that_was_not_committed_is_not_rolled_back() {
 #[test]
 fn the_next_operation_waits_for_an_unconfirmed_restart() {
     let mut world = world(3, &["a"]).all_healthy();
-    world.run_operation(Operation::Restarting, 2..=2, 10);
-    world.settle(10);
+    world.operate(Operation::Restarting, 2..=2, 10);
     assert_eq!(world.slots[1].restarts_requested, 1);
     world.run_operation(Operation::Restarting, 1..=1, 11);
     world.settle(12);
@@ -93,8 +89,7 @@ fn a_new_leader_does_not_wait_again_for_an_instance_that_timed_out() {
     world.observed[1] = running(HealthState::Unhealthy, 13);
     // A new leader knows only that the decision was committed before its term.
     world.committed_at = Some(300);
-    world.patch(301, |_| ());
-    let plan = world.settle(301);
+    let plan = world.upgrade(301, |_| ());
     assert!(plan.wake_at.is_none_or(|wake| wake >= at(301)), "{:?}", plan.wake_at);
     assert_eq!(world.versions(), [2, 1, 0]);
 }

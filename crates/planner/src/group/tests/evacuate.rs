@@ -29,21 +29,15 @@ fn all_instances_of_a_node_leave_it_one_after_another() {
     let operation = OperationRecord { kind: Operation::Drifting, since: at(10), next: 2, last: 3 };
     assert_eq!(world.record.operation, Some(operation));
     assert!(!world.settle(11).store);
-    world.still_on_old_node.clear();
-    world.settle(12);
+    world.vacate(12);
     assert_eq!((world.leaves(0), world.drifts()), (None, vec![1, 0, 0]));
-    world.observed[0] = healthy(13);
-    world.settle(13);
+    world.report(0, healthy(13), 13);
     assert_eq!((world.places(), world.drifts()), (vec![Some("b"), Some("c"), Some("a")], vec![1, 1, 0]));
-    world.still_on_old_node.clear();
-    world.settle(14);
-    world.observed[1] = healthy(15);
-    world.settle(15);
-    world.still_on_old_node.clear();
-    world.settle(16);
+    world.vacate(14);
+    world.report(1, healthy(15), 15);
+    world.vacate(16);
     assert!(world.record.operation.is_some(), "the last is on its way");
-    world.observed[2] = starting(17);
-    assert!(world.settle(17).finished());
+    assert!(world.report(2, starting(17), 17).finished());
     assert_eq!((world.drifts(), world.versions()), (vec![1; 3], vec![0; 3]));
     assert_eq!((world.record.drifts.len(), world.record.updated_at), (0, before));
     assert!(!world.settle(18).store);
@@ -55,10 +49,8 @@ fn a_move_to_a_node_uses_no_other_node() {
     world.record.drifts = vec![Drift { to: Some(name("c")), instance: Some(2), ..drift("a") }];
     world.settle(10);
     assert_eq!((world.places(), world.drifts()), (vec![Some("a"), Some("c")], vec![0, 1]));
-    world.still_on_old_node.clear();
-    world.settle(11);
-    world.observed[1] = healthy(12);
-    assert!(world.settle(12).finished());
+    world.vacate(11);
+    assert!(world.report(1, healthy(12), 12).finished());
 }
 
 #[test]
@@ -92,7 +84,7 @@ fn a_stateful_instance_moves_only_with_force() {
 }
 
 #[test]
-fn an_unschedulable_instance_stays_and_the_next_one_is_moved() {
+fn an_unschedulable_instance_stays_and_shows_why_until_the_next_operation() {
     let mut world = on_a(2);
     world.candidate("b").facts.memory = 10 * MIB;
     world.candidate("c").liveness = Liveness::Suspect;
@@ -102,6 +94,12 @@ fn an_unschedulable_instance_stays_and_the_next_one_is_moved() {
     let why = "it stays on a: no node fits: a: constraint:node!=a not met; b: memory 54 MiB short; c: suspect (no recent report)";
     assert_eq!(world.slots.iter().map(|slot| slot.not_moved.as_str()).collect::<Vec<_>>(), [why; 2]);
     assert!(plan.unplaced.is_some());
+    world.settle(11);
+    assert_eq!(world.slots[0].not_moved, why);
+    world.candidate("b").facts.memory = 1024 * MIB;
+    world.record.drifts = vec![drift("a")];
+    world.settle(12);
+    assert_eq!((world.places()[0], world.slots[0].not_moved.as_str()), (Some("b"), ""));
 }
 
 #[test]
@@ -122,10 +120,8 @@ fn an_instance_that_stays_down_delays_the_rest_for_five_polls() {
     let mut world = on_a(2);
     world.record.drifts = vec![drift("a")];
     world.settle(10);
-    world.still_on_old_node.clear();
-    world.settle(11);
-    world.observed[0] = reported(RunState::Exit);
-    assert_eq!(world.settle(20).wake_at, Some(at(110)));
+    world.vacate(11);
+    assert_eq!(world.report(0, reported(RunState::Exit), 20).wake_at, Some(at(110)));
     world.settle(110);
     assert_eq!(world.drifts(), [1, 1]);
 }
@@ -138,8 +134,7 @@ fn moves_wait_for_the_lock_and_keep_their_order() {
         vec![Drift { to: Some(name("b")), ..drift("a") }, Drift { to: Some(name("c")), ..drift("b") }];
     world.settle(10);
     assert_eq!(world.places(), [Some("a")]);
-    world.observed[0] = reported(RunState::Exit);
-    let plan = world.settle(11);
+    let plan = world.report(0, reported(RunState::Exit), 11);
     assert_eq!((world.operation(), plan.wake_at), (Some(Operation::Drifting), Some(at(11))));
     world.settle(11);
     assert_eq!(world.places(), [Some("b")]);
@@ -199,11 +194,9 @@ fn moving_an_instance_that_is_moving_changes_its_destination_and_uses_no_name() 
 fn an_operation_waits_for_the_instance_that_an_unlocked_upgrade_took_down() {
     for kind in [Operation::Drifting, Operation::Restarting] {
         let mut world = on_a(2);
-        world.patch(10, |_| ());
-        world.settle(10);
+        world.upgrade(10, |_| ());
         let limit = 10 + 600;
-        world.observed[0] = healthy(limit - 2);
-        world.settle(limit - 1);
+        world.report(0, healthy(limit - 2), limit - 1);
         assert_eq!((world.versions(), world.slots[1].since), (vec![1, 1], at(limit - 1)));
         let plan = world.settle(limit);
         assert!(plan.finished(), "the upgrade gave its lock back");
@@ -217,8 +210,7 @@ fn an_operation_waits_for_the_instance_that_an_unlocked_upgrade_took_down() {
         assert_eq!((world.operation(), plan.wake_at.is_some()), (Some(kind), true));
         let is_untouched = |world: &TestGroup| world.leaves(0).is_none() && world.slots[0].restarts_requested == 0;
         assert!(is_untouched(&world), "{kind:?}: two would be down");
-        world.observed[1] = healthy(limit + 2);
-        world.settle(limit + 3);
+        world.report(1, healthy(limit + 2), limit + 3);
         assert!(!is_untouched(&world), "{kind:?} continues");
     }
 }

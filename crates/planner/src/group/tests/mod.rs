@@ -1,9 +1,9 @@
 //! Tests of the group planner: rule by rule, and invariants for random input.
 
 mod classify;
+mod cluster;
 mod durability;
 mod evacuate;
-mod model;
 mod obedience;
 mod operations;
 mod patches;

@@ -4,14 +4,24 @@
 use contract::command::Drift;
 use proptest::prelude::*;
 
-use super::model::{NodeBehaviour, NodeModel};
+use super::cluster::{PodBehaviour, TestCluster, running_on_nodes};
 use super::world::*;
 use super::*;
 
-prop_compose! {
-    fn any_behaviour()(start in 0_i64..6, stop in 0_i64..12, health in proptest::option::of(0_i64..8)) -> NodeBehaviour {
-        NodeBehaviour { start, stop, health, bad: None }
-    }
+/// Ticks until a container runs, is gone, and is healthy; none without a health check.
+type Delays = (i64, i64, Option<i64>);
+
+fn any_delays() -> impl Strategy<Value = Delays> {
+    (0_i64..6, 0_i64..12, proptest::option::of(0_i64..8))
+}
+
+/// Nodes with these delays obey the orders for a group until nothing changes.
+fn obeyed(world: TestGroup, (start, stop, health): Delays, bad: Option<u32>) -> TestCluster {
+    let mut model = running_on_nodes(world);
+    (model.start, model.stop, model.health) = (start, stop, health);
+    model.behaviour.extend(bad.map(|version| (version, PodBehaviour::Unwell)));
+    model.run_until_quiet();
+    model
 }
 
 prop_compose! {
@@ -41,7 +51,7 @@ prop_compose! {
     }
 }
 
-fn runs_all(model: &NodeModel) -> bool {
+fn runs_all(model: &TestCluster) -> bool {
     let mut slots = model.world.slots.iter().zip(&model.world.observed);
     slots.all(|(slot, observed)| {
         let up = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success);
@@ -55,7 +65,7 @@ proptest! {
     #[test]
     fn an_upgrade_reaches_all_instances_one_at_a_time(
         mut world in any_world(),
-        behaviour in any_behaviour(),
+        delays in any_delays(),
         elsewhere in any::<bool>(),
         again in any::<bool>(),
     ) {
@@ -71,8 +81,7 @@ proptest! {
             world.take(&plan);
             world.patch(1_000, |_| ());
         }
-        let mut model = NodeModel::new(world, behaviour);
-        model.run();
+        let model = obeyed(world, delays, None);
         let present = model.world.record.spec.version;
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
         if !(stateful && elsewhere) {
@@ -88,14 +97,13 @@ proptest! {
     #[test]
     fn a_bad_upgrade_is_rolled_back_and_affects_one_instance(
         mut world in any_world(),
-        behaviour in any_behaviour(),
+        delays in any_delays(),
         health in 0_i64..8,
     ) {
         let before = world.slots.clone();
         let first = before.iter().position(|slot| slot.target == TargetState::Run);
         world.patch(1_000, |_| ());
-        let mut model = NodeModel::new(world, NodeBehaviour { bad: Some(1), health: Some(health), ..behaviour });
-        model.run();
+        let model = obeyed(world, (delays.0, delays.1, Some(health)), Some(1));
         let record = &model.world.record;
         prop_assert!(model.most_down <= 1);
         prop_assert!(runs_all(&model));
@@ -116,7 +124,7 @@ proptest! {
     #[test]
     fn a_move_empties_a_node_one_instance_at_a_time(
         mut world in any_world(),
-        behaviour in any_behaviour(),
+        delays in any_delays(),
         force in any::<bool>(),
         twice in any::<bool>(),
     ) {
@@ -124,8 +132,7 @@ proptest! {
         let bound = world.record.spec.pod.is_stateful() && !force;
         let drift = Drift { from: name("n0"), to: None, force, instance: None };
         world.record.drifts = vec![drift; if twice { 2 } else { 1 }];
-        let mut model = NodeModel::new(world, behaviour);
-        model.run();
+        let model = obeyed(world, delays, None);
         prop_assert!(model.most_down <= 1);
         prop_assert!(runs_all(&model));
         prop_assert_eq!((model.world.operation(), model.world.record.drifts.len()), (None, 0));
@@ -140,7 +147,7 @@ proptest! {
     #[test]
     fn each_instance_restarts_once_one_at_a_time(
         mut world in any_world(),
-        behaviour in any_behaviour(),
+        delays in any_delays(),
         one in proptest::option::of(1_u32..7),
     ) {
         let count = u32::try_from(world.slots.len()).expect("few");
@@ -148,8 +155,7 @@ proptest! {
         let stopped: Vec<usize> = (0..world.slots.len()).filter(|index| world.slots[*index].target == TargetState::Stop).collect();
         let before = world.slots.clone();
         world.run_operation(Operation::Restarting, range.clone(), 1_000);
-        let mut model = NodeModel::new(world, behaviour);
-        model.run();
+        let model = obeyed(world, delays, None);
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
         prop_assert!(runs_all(&model));
         prop_assert_eq!(model.world.operation(), None);
@@ -164,20 +170,18 @@ proptest! {
     #[test]
     fn starts_and_stops_are_done_and_survive_an_upgrade(
         mut world in any_world(),
-        behaviour in any_behaviour(),
+        delays in any_delays(),
         starts in any::<bool>(),
     ) {
         let count = u32::try_from(world.slots.len()).expect("few");
         let (kind, target) = if starts { (Operation::Starting, TargetState::Run) } else { (Operation::Stopping, TargetState::Stop) };
         world.run_operation(kind, 1..=count, 1_000);
-        let mut model = NodeModel::new(world, behaviour.clone());
-        model.run();
+        let model = obeyed(world, delays, None);
         prop_assert!(runs_all(&model));
         prop_assert_eq!(model.world.operation(), None);
         let mut world = model.world;
         world.patch(1_000, |_| ());
-        let mut model = NodeModel::new(world, behaviour);
-        model.run();
+        let model = obeyed(world, delays, None);
         prop_assert!(runs_all(&model));
         prop_assert!(model.world.slots.iter().all(|slot| (slot.target, slot.version) == (target, 1)));
     }

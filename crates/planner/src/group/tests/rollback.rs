@@ -9,16 +9,14 @@ const TEXT: &str = "Your Last upgrade is terrrible, so we won't upgrade it, plea
 fn upgrading(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b"]).all_healthy();
     assert_eq!(world.record.proven, Some(0));
-    world.patch(10, |pod| pod.containers[0].image = "bad".to_owned());
-    world.settle(10);
+    world.upgrade(10, |pod| pod.containers[0].image = "bad".to_owned());
     world
 }
 
 #[test]
 fn an_unhealthy_first_instance_gets_the_completed_spec_as_a_new_version() {
     let mut world = upgrading(3);
-    world.observed[0] = running(HealthState::Unhealthy, 12);
-    assert_eq!(world.settle(12).wake_at, Some(at(112)));
+    assert_eq!(world.report(0, running(HealthState::Unhealthy, 12), 12).wake_at, Some(at(112)));
     assert_eq!(world.settle(111).incidents, []);
     let plan = world.settle(112);
     assert_eq!(plan.incidents, [(1, Incident::BadUpgrade { version: 1 })]);
@@ -33,8 +31,7 @@ fn an_unhealthy_first_instance_gets_the_completed_spec_as_a_new_version() {
     assert_eq!((world.versions(), world.slots[0].since), (vec![2, 0, 0], at(112)), "the others were never touched");
     assert_eq!(world.settle(113).incidents, [], "reported once");
     assert!(world.record.operation.is_some(), "not over before the first is deployed again");
-    world.observed[0] = healthy(114);
-    let plan = world.settle(114);
+    let plan = world.report(0, healthy(114), 114);
     assert!(plan.finished());
     world.settle(124);
     let record = &world.record;
@@ -47,11 +44,9 @@ fn an_unhealthy_first_instance_gets_the_completed_spec_as_a_new_version() {
 #[test]
 fn a_group_of_one_is_rolled_back_too() {
     let mut world = upgrading(1);
-    world.observed[0] = running(HealthState::Unhealthy, 10);
-    let plan = world.settle(110);
+    let plan = world.report(0, running(HealthState::Unhealthy, 10), 110);
     assert_eq!((world.versions(), plan.incidents.len()), (vec![2], 1));
-    world.observed[0] = healthy(111);
-    assert!(world.settle(111).finished());
+    assert!(world.report(0, healthy(111), 111).finished());
     world.settle(121);
     assert_eq!((world.record.proven, world.record.former.len()), (Some(2), 0));
 }
@@ -71,8 +66,7 @@ fn an_instance_that_exits_or_cannot_be_created_fails_at_its_timeout() {
 #[test]
 fn an_instance_that_is_being_created_has_until_the_time_limit_of_the_operation() {
     let mut world = upgrading(2);
-    world.observed[0] = reported(RunState::Pending);
-    assert_eq!(world.settle(500).wake_at, Some(at(610)));
+    assert_eq!(world.report(0, reported(RunState::Pending), 500).wake_at, Some(at(610)));
     let plan = world.settle(610);
     assert_eq!((plan.incidents.len(), world.operation()), (1, Some(Operation::Upgrading)));
 }
@@ -82,8 +76,7 @@ fn the_first_running_instance_tries_the_version() {
     let mut world = world(3, &["a"]).all_healthy();
     world.slots[0].target = TargetState::Stop;
     world.observed[0] = reported(RunState::Exit);
-    world.patch(10, |_| ());
-    world.settle(10);
+    world.upgrade(10, |_| ());
     assert_eq!(world.versions(), [1, 1, 0]);
     world.observed = vec![reported(RunState::Exit), running(HealthState::Unhealthy, 10), healthy(0)];
     let plan = world.settle(110);
@@ -93,8 +86,7 @@ fn the_first_running_instance_tries_the_version() {
 #[test]
 fn a_later_instance_rolls_nothing_back() {
     let mut world = upgrading(2);
-    world.observed[0] = healthy(11);
-    world.settle(11);
+    world.report(0, healthy(11), 11);
     world.observed = vec![running(HealthState::Unhealthy, 11), running(HealthState::Unhealthy, 12)];
     let plan = world.settle(300);
     assert_eq!((world.versions(), plan.finished(), plan.incidents), (vec![1, 1], true, vec![]));
@@ -103,10 +95,8 @@ fn a_later_instance_rolls_nothing_back() {
 #[test]
 fn a_rollback_is_not_rolled_back() {
     let mut world = upgrading(2);
-    world.observed[0] = running(HealthState::Unhealthy, 10);
-    world.settle(110);
-    world.observed[0] = running(HealthState::Unhealthy, 111);
-    assert!(world.settle(112).finished());
+    world.report(0, running(HealthState::Unhealthy, 10), 110);
+    assert!(world.report(0, running(HealthState::Unhealthy, 111), 112).finished());
     let plan = world.settle(400);
     assert_eq!((world.versions(), plan.incidents), (vec![2, 0], vec![]));
     assert_eq!((world.record.last_error.as_str(), world.record.proven), (TEXT, Some(0)));
@@ -115,35 +105,25 @@ fn a_rollback_is_not_rolled_back() {
 #[test]
 fn two_bad_upgrades_leave_untouched_instances_alone() {
     let mut world = upgrading(3);
-    world.observed[0] = running(HealthState::Unhealthy, 10);
-    world.settle(110);
-    world.observed[0] = healthy(111);
-    world.settle(111);
+    world.report(0, running(HealthState::Unhealthy, 10), 110);
+    world.report(0, healthy(111), 111);
     world.settle(121);
-    world.patch(200, |pod| pod.containers[0].image = "worse".to_owned());
-    world.settle(200);
+    world.upgrade(200, |pod| pod.containers[0].image = "worse".to_owned());
     assert_eq!(world.versions(), [3, 0, 0]);
-    world.observed[0] = running(HealthState::Unhealthy, 200);
-    world.settle(300);
+    world.report(0, running(HealthState::Unhealthy, 200), 300);
     assert_eq!((world.versions(), &world.record.equals), (vec![4, 0, 0], &BTreeSet::from([0])));
-    world.observed[0] = healthy(301);
-    assert!(world.settle(301).finished());
+    assert!(world.report(0, healthy(301), 301).finished());
     assert_eq!(world.versions(), [4, 0, 0]);
 }
 
 #[test]
 fn an_upgrade_after_a_rollback_reaches_all_instances() {
     let mut world = upgrading(2);
-    world.observed[0] = running(HealthState::Unhealthy, 10);
-    world.settle(110);
-    world.observed[0] = healthy(111);
-    world.settle(111);
-    world.patch(200, |_| ());
-    world.settle(200);
-    world.observed[0] = healthy(201);
-    world.settle(201);
-    world.observed[1] = healthy(202);
-    assert!(world.settle(202).finished());
+    world.report(0, running(HealthState::Unhealthy, 10), 110);
+    world.report(0, healthy(111), 111);
+    world.upgrade(200, |_| ());
+    world.report(0, healthy(201), 201);
+    assert!(world.report(1, healthy(202), 202).finished());
     world.settle(212);
     assert_eq!((world.versions(), world.record.former.len()), (vec![3, 3], 0));
 }
@@ -154,8 +134,7 @@ fn a_lost_node_does_not_count_against_the_version() {
     world.candidate("a").liveness = Liveness::Lost;
     world.settle(400);
     assert_eq!((world.versions(), world.slots[0].since), (vec![1, 0], at(400)));
-    world.observed[0] = starting(402);
-    let plan = world.settle(402);
+    let plan = world.report(0, starting(402), 402);
     assert_eq!((plan.incidents, plan.wake_at), (vec![], Some(at(502))));
 }
 

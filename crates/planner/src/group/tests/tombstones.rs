@@ -38,8 +38,7 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
     world.candidate("b").liveness = Liveness::Alive;
     world.settle(14);
     assert_eq!(world.leaves(1), Some("b"), "the node is back and still has it");
-    world.still_on_old_node.clear();
-    world.settle(15);
+    world.vacate(15);
     assert_eq!((world.leaves(1), world.slots[1].node.is_some(), world.slots[1].drift), (None, true, 1));
 }
 
@@ -66,8 +65,7 @@ fn a_tombstone_on_a_connected_node_keeps_a_second_copy_from_starting_too() {
     scale(&mut world, 1, 10);
     scale(&mut world, 2, 11);
     assert_eq!((world.slots[1].filling, world.leaves(1)), (Filling::Pod, Some("b")));
-    world.still_on_old_node.clear();
-    world.settle(12);
+    world.vacate(12);
     assert_eq!(world.leaves(1), None);
 }
 
@@ -82,11 +80,9 @@ fn a_removed_instance_without_data_leaves_no_tombstone() {
 #[test]
 fn operations_skip_tombstones() {
     let mut world = removed_on_a_lost_node();
-    world.run_operation(Operation::Stopping, 1..=1, 20);
-    world.settle(20);
+    world.operate(Operation::Stopping, 1..=1, 20);
     assert_eq!((world.slots[0].target, world.slots[1].target), (TargetState::Stop, TargetState::Run));
-    world.patch(30, |_| ());
-    world.settle(30);
+    world.upgrade(30, |_| ());
     assert_eq!((world.slots[0].version, world.slots[1].version, world.leaves(1)), (1, 0, Some("b")));
 }
 
@@ -97,8 +93,7 @@ fn a_tombstone_outlives_a_patch_that_takes_the_data_away() {
     world.patch(10, |pod| pod.containers[0].volumes.clear());
     scale(&mut world, 1, 10);
     for second in 11..20 {
-        world.observed[0] = healthy(5);
-        world.settle(second);
+        world.report(0, healthy(5), second);
     }
     assert_eq!((world.slots[0].version, world.slots[1].filling, world.leaves(1)), (1, Filling::Nothing, Some("b")));
 }

@@ -12,35 +12,18 @@ fn an_upgrade_starts_at_the_lowest_number_and_waits_until_each_instance_is_ready
     assert_eq!((world.versions(), plan.store, plan.finished()), (vec![1, 0, 0], true, false));
     assert_eq!((world.places().len(), world.leaves(0), world.drifts()), (before, None, vec![0; 3]), "it stays there");
     assert!(!world.settle(11).store, "the first is not up yet");
-    world.observed[0] = starting(12);
-    let plan = world.settle(12);
+    let plan = world.report(0, starting(12), 12);
     assert_eq!((plan.store, plan.wake_at), (false, Some(at(112))), "five polls after it started");
-    world.observed[0] = healthy(12);
-    world.settle(13);
+    world.report(0, healthy(12), 13);
     assert_eq!(world.versions(), [1, 1, 0]);
-    world.observed[1] = healthy(14);
-    world.settle(15);
+    world.report(1, healthy(14), 15);
     assert_eq!(world.versions(), [1, 1, 1]);
-    world.observed[2] = healthy(16);
-    let plan = world.settle(17);
+    let plan = world.report(2, healthy(16), 17);
     let expected = GroupRecord { operation: None, proven: Some(0), updated_at: at(17), ..world.record.clone() };
     assert_eq!((plan.record, plan.wake_at), (Some(expected), Some(at(26))), "the lock ends with the last deploy");
     let plan = world.settle(26);
     let expected = GroupRecord { proven: Some(1), ..world.record.clone() };
     assert_eq!((plan.record, world.record.former.len()), (Some(expected), 0), "no instance runs the old version");
-}
-
-#[test]
-fn an_instance_without_a_health_check_is_ready_after_its_setup_time() {
-    let mut world = world(2, &["a"]).all_running();
-    world.patch(10, |pod| pod.setup_time = 30);
-    world.settle(10);
-    world.observed[0] = running(HealthState::None, 12);
-    assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(42)), vec![1, 0]));
-    world.settle(41);
-    assert_eq!(world.versions(), [1, 0]);
-    world.settle(42);
-    assert_eq!(world.versions(), [1, 1]);
 }
 
 #[test]
@@ -58,29 +41,26 @@ fn an_upgrade_pause_separates_the_old_pod_from_the_new_one() {
     assert_eq!(world.leaves(0), Some("a"), "the pause is not over");
     world.settle(24);
     assert_eq!((world.leaves(0), world.slots[0].pause_until), (None, Timestamp::NEVER));
-    world.observed[0] = healthy(25);
-    world.settle(26);
+    world.report(0, healthy(25), 26);
     assert_eq!(world.versions(), [1, 1]);
 }
 
 #[test]
 fn a_node_whose_clock_is_ahead_does_not_stop_an_upgrade() {
     let mut world = world(2, &["a"]).all_running();
-    world.patch(10, |pod| pod.setup_time = 30);
-    world.settle(10);
-    world.observed[0] = running(HealthState::None, 9_000);
-    assert_eq!(world.settle(12).wake_at, Some(at(40)), "counted from the commit");
+    world.upgrade(10, |pod| pod.setup_time = 30);
+    assert_eq!(world.report(0, running(HealthState::None, 9_000), 12).wake_at, Some(at(40)), "counted from the commit");
     world.settle(40);
     assert_eq!(world.versions(), [1, 1]);
 }
 
 #[test]
-fn setup_times_are_honoured_up_to_five_minutes() {
-    for (setup_time, ready_at) in [(-5, 22), (0, 22), (300, 312), (10_000, 312)] {
+fn without_a_health_check_an_instance_is_ready_after_its_setup_time_of_at_most_five_minutes() {
+    for (setup_time, ready_at) in [(-5, 22), (0, 22), (30, 42), (300, 312), (10_000, 312)] {
         let mut world = world(2, &["a"]).all_running();
-        world.patch(10, |pod| pod.setup_time = setup_time);
-        world.settle(10);
-        world.observed[0] = running(HealthState::None, 12);
+        world.upgrade(10, |pod| pod.setup_time = setup_time);
+        let wake_at = world.report(0, running(HealthState::None, 12), 12).wake_at;
+        assert_eq!(wake_at, Some(at(ready_at)), "{setup_time}");
         world.settle(ready_at - 1);
         assert_eq!(world.versions(), [1, 0], "{setup_time}");
         world.settle(ready_at);
@@ -92,12 +72,12 @@ fn setup_times_are_honoured_up_to_five_minutes() {
 fn an_unhealthy_instance_is_skipped_after_its_timeout_unless_it_is_the_first() {
     let mut world = world(3, &["a"]).all_healthy();
     world.record.proven = None;
-    world.patch(10, |_| ());
-    world.settle(10);
-    world.observed[0] = healthy(11);
-    world.settle(11);
-    world.observed[1] = running(HealthState::Unhealthy, 12);
-    assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(112)), vec![1, 1, 0]));
+    world.upgrade(10, |_| ());
+    world.report(0, healthy(11), 11);
+    assert_eq!(
+        (world.report(1, running(HealthState::Unhealthy, 12), 12).wake_at, world.versions()),
+        (Some(at(112)), vec![1, 1, 0])
+    );
     world.settle(112);
     assert_eq!(world.versions(), [1, 1, 1]);
     // The first one is rolled back; without an earlier version the upgrade waits for it.
@@ -106,8 +86,7 @@ fn an_unhealthy_instance_is_skipped_after_its_timeout_unless_it_is_the_first() {
     world.patch(10, |_| ());
     world.record.former.clear();
     world.settle(10);
-    world.observed[0] = running(HealthState::Unhealthy, 12);
-    let plan = world.settle(500);
+    let plan = world.report(0, running(HealthState::Unhealthy, 12), 500);
     assert_eq!((world.versions(), plan.wake_at), (vec![1, 0, 0], Some(at(610))));
 }
 
@@ -115,13 +94,10 @@ fn an_unhealthy_instance_is_skipped_after_its_timeout_unless_it_is_the_first() {
 fn an_upgrade_waits_at_an_instance_that_does_not_run() {
     for state in [RunState::Exit, RunState::Fail, RunState::Error, RunState::Missing] {
         let mut world = world(3, &["a"]).all_healthy();
-        world.patch(10, |_| ());
-        world.settle(10);
-        world.observed[0] = healthy(11);
-        world.settle(11);
+        world.upgrade(10, |_| ());
+        world.report(0, healthy(11), 11);
         for now in [12, 130, 400] {
-            world.observed[1] = reported(state);
-            world.settle(now);
+            world.report(1, reported(state), now);
             assert_eq!(world.versions(), [1, 1, 0], "{state:?}");
         }
     }
@@ -130,21 +106,16 @@ fn an_upgrade_waits_at_an_instance_that_does_not_run() {
 #[test]
 fn the_lock_is_released_at_the_time_limit_and_the_upgrade_continues() {
     let mut world = world(3, &["a"]).all_healthy();
-    world.patch(10, |_| ());
-    world.settle(10);
-    world.observed[0] = healthy(11);
-    world.settle(11);
-    world.observed[1] = reported(RunState::Pending);
-    assert!(!world.settle(609).finished());
+    world.upgrade(10, |_| ());
+    world.report(0, healthy(11), 11);
+    assert!(!world.report(1, reported(RunState::Pending), 609).finished());
     assert!(world.settle(610).finished());
     assert_eq!((world.versions(), world.record.proven), (vec![1, 1, 0], Some(0)));
     let unfinished = "the upgrade to version 1 ended at its time limit: 2 of 3 instances have it";
     assert_eq!(world.record.last_error, unfinished);
-    world.observed[1] = healthy(700);
-    world.settle(700);
+    world.report(1, healthy(700), 700);
     assert_eq!((world.versions(), world.operation()), (vec![1, 1, 1], None));
-    world.observed[2] = healthy(701);
-    world.settle(702);
+    world.report(2, healthy(701), 702);
     let plan = world.settle(711);
     assert_eq!((world.record.proven, world.record.former.len(), plan.record.is_some()), (Some(1), 0, true));
     assert_eq!((world.settle(712).record, world.record.last_error.as_str()), (None, ""));
@@ -153,17 +124,14 @@ fn the_lock_is_released_at_the_time_limit_and_the_upgrade_continues() {
 #[test]
 fn an_instance_moves_only_if_the_new_version_does_not_fit_on_its_node() {
     let mut world = world(2, &["a", "b"]).all_healthy();
-    world.patch(10, |pod| pod.filters = vec!["constraint:node==b".to_owned()]);
-    world.settle(10);
+    world.upgrade(10, |pod| pod.filters = vec!["constraint:node==b".to_owned()]);
     assert_eq!((world.places(), world.leaves(0)), (vec![Some("b"), Some("b")], Some("a")));
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 0]));
     let plan = world.settle(11);
     assert_eq!((plan.statuses[0], plan.store), (PodStatus::Moving, false));
-    world.still_on_old_node.clear();
-    let plan = world.settle(12);
+    let plan = world.vacate(12);
     assert_eq!((world.leaves(0), plan.store, plan.statuses[0]), (None, true, PodStatus::Starting));
-    world.observed[0] = healthy(13);
-    world.settle(13);
+    world.report(0, healthy(13), 13);
     assert_eq!((world.versions(), world.leaves(1)), (vec![1, 1], None));
 }
 
@@ -172,8 +140,7 @@ fn resources_of_the_old_pod_count_as_free_for_the_new_one() {
     let mut world = world(1, &["a"]);
     world.candidate("a").facts.memory = 100 * MIB;
     let mut world = world.all_healthy();
-    world.patch(10, |pod| pod.containers[0].memory_limit = 100 << 20);
-    world.settle(10);
+    world.upgrade(10, |pod| pod.containers[0].memory_limit = 100 << 20);
     assert_eq!((world.versions(), world.places()), (vec![1], vec![Some("a")]));
     assert_eq!(world.nodes[&name("a")].used.memory, 100 * MIB);
 }
@@ -184,8 +151,7 @@ fn an_instance_whose_new_version_does_not_fit_keeps_running_with_a_reason() {
     world.candidate("a").facts.memory = 150 * MIB;
     let mut world = world.all_healthy();
     let running = world.slots.clone();
-    world.patch(10, |pod| pod.containers[0].memory_limit = 100 << 20);
-    let plan = world.settle(10);
+    let plan = world.upgrade(10, |pod| pod.containers[0].memory_limit = 100 << 20);
     let why = "no node fits: a: memory 14 MiB short";
     assert_eq!((plan.waiting, plan.store, plan.unplaced.is_some()), (true, false, true));
     assert_eq!(world.slots[0].why, format!("it is not upgraded to version 1: {why}"));
@@ -204,12 +170,10 @@ fn a_stateful_instance_is_upgraded_on_its_node_or_not_at_all() {
     let mut world = world(1, &["a", "b"]);
     world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut world = world.all_healthy();
-    world.patch(10, |pod| pod.filters = vec!["constraint:node!=~a".to_owned(), "constraint:node==b".to_owned()]);
-    world.settle(10);
+    world.upgrade(10, |pod| pod.filters = vec!["constraint:node!=~a".to_owned(), "constraint:node==b".to_owned()]);
     assert_eq!((world.places(), world.versions()), (vec![Some("a")], vec![1]), "the pin takes the filter's place");
     world.observed[0] = healthy(11);
-    world.patch(12, |pod| pod.filters = vec!["constraint:zone==x".to_owned()]);
-    let plan = world.settle(12);
+    let plan = world.upgrade(12, |pod| pod.filters = vec!["constraint:zone==x".to_owned()]);
     assert_eq!((world.versions(), plan.waiting), (vec![1], true));
     // Data that the new version does not use does not bind it.
     world.patch(13, |pod| {
@@ -227,8 +191,7 @@ fn a_stopped_instance_gets_the_new_version_and_stays_stopped() {
         world.slots[index].target = TargetState::Stop;
         world.observed[index] = reported(RunState::Exit);
     }
-    world.patch(10, |_| ());
-    world.settle(10);
+    world.upgrade(10, |_| ());
     assert_eq!(world.versions(), [1, 1, 1]);
     assert_eq!(
         world.slots.iter().map(|slot| slot.target).collect::<Vec<_>>(),
@@ -241,10 +204,8 @@ fn a_stopped_instance_gets_the_new_version_and_stays_stopped() {
 #[test]
 fn a_recreated_instance_keeps_its_version() {
     let mut world = world(2, &["a", "b"]).all_healthy();
-    world.patch(10, |_| ());
-    world.settle(10);
-    world.observed[1] = reported(RunState::Missing);
-    world.settle(11);
+    world.upgrade(10, |_| ());
+    world.report(1, reported(RunState::Missing), 11);
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 1]));
     world.observed[1] = healthy(12);
     world.candidate("a").liveness = Liveness::Lost;
@@ -266,11 +227,9 @@ fn an_instance_on_a_silent_node_is_not_upgraded_and_one_on_a_lost_node_elsewhere
 #[test]
 fn a_failing_instance_gets_the_new_version_without_back_off() {
     let mut world = world(1, &["a"]).all_healthy();
-    world.observed[0] = reported(RunState::Error);
-    world.settle(10);
+    world.report(0, reported(RunState::Error), 10);
     assert_eq!(world.slots[0].failures, 1);
-    world.patch(11, |_| ());
-    world.settle(11);
+    world.upgrade(11, |_| ());
     let slot = &world.slots[0];
     assert_eq!((slot.version, slot.failures, slot.retry_at, slot.why.as_str()), (1, 0, Timestamp::NEVER, ""));
 }
@@ -280,26 +239,21 @@ fn an_unschedulable_instance_gets_the_new_version_immediately() {
     let mut world = world(1, &["a"]);
     world.record.spec.pod.filters = vec!["constraint:node==z".to_owned()];
     world.settle(0);
-    world.patch(10, |pod| pod.filters.clear());
-    world.settle(10);
+    world.upgrade(10, |pod| pod.filters.clear());
     assert_eq!((world.versions(), world.places(), world.drifts()), (vec![1], vec![Some("a")], vec![0]));
 }
 
 #[test]
 fn a_second_patch_starts_over_and_the_group_runs_three_versions() {
     let mut world = world(3, &["a"]).all_healthy();
-    world.patch(10, |_| ());
-    world.settle(10);
-    world.observed[0] = healthy(11);
-    world.settle(11);
+    world.upgrade(10, |_| ());
+    world.report(0, healthy(11), 11);
     world.observed[1] = healthy(12);
-    world.patch(12, |_| ());
-    world.settle(12);
+    world.upgrade(12, |_| ());
     assert_eq!(world.versions(), [2, 1, 0]);
     assert_eq!(world.record.former.keys().copied().collect::<Vec<_>>(), [0, 1]);
     for (index, now) in [(0, 13), (1, 14), (2, 15)] {
-        world.observed[index] = healthy(now);
-        world.settle(now);
+        world.report(index, healthy(now), now);
     }
     world.settle(25);
     assert_eq!((world.versions(), world.operation(), world.record.former.len()), (vec![2; 3], None, 0));
@@ -356,16 +310,12 @@ fn addresses_are_kept_while_an_instance_is_down() {
         ip.clone_into(&mut facts.containers[0].ip);
         Some(facts)
     };
-    world.observed[0] = with("10.0.0.1");
-    let plan = world.settle(2);
+    let plan = world.report(0, with("10.0.0.1"), 2);
     assert_eq!((world.slots[0].addresses.clone(), plan.store), (vec!["10.0.0.1".to_owned()], false));
-    world.observed[0] = with("");
-    world.settle(3);
-    world.observed[0] = reported(RunState::Exit);
-    world.settle(4);
+    world.report(0, with(""), 3);
+    world.report(0, reported(RunState::Exit), 4);
     assert_eq!(world.slots[0].addresses, ["10.0.0.1"]);
-    world.observed[0] = with("10.0.0.2");
-    world.settle(5);
+    world.report(0, with("10.0.0.2"), 5);
     assert_eq!(world.slots[0].addresses, ["10.0.0.2"]);
 }
 
@@ -376,8 +326,7 @@ fn a_rollback_returns_to_a_completed_deployment() {
     world.observed = vec![healthy(1), reported(RunState::Exit)];
     assert!(world.settle(2).finished());
     assert_eq!(world.record.proven, None, "one of them does not run");
-    world.observed[1] = healthy(3);
-    world.settle(3);
+    world.report(1, healthy(3), 3);
     assert_eq!(world.record.proven, None, "it may still exit early");
     world.settle(13);
     assert_eq!(world.record.proven, Some(0), "it came up later");
@@ -392,7 +341,6 @@ fn no_instance_is_taken_down_while_a_lower_one_is_being_created() {
     world.settle(10);
     assert_eq!(world.versions(), [1, 1, 0]);
     assert!(!world.settle(11).store, "the second is well, but the first is not up yet");
-    world.observed[0] = healthy(12);
-    world.settle(12);
+    world.report(0, healthy(12), 12);
     assert_eq!(world.versions(), [1, 1, 1]);
 }

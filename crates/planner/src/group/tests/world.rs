@@ -61,14 +61,7 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> TestGroup {
     let container = ContainerSpec { image: "i".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
     let pod = PodSpec { name: group.to_string(), containers: vec![container], ..Default::default() };
     let facts = NodeFacts { memory: 1024 * MIB, cpu_millis: 8_000, ..Default::default() };
-    let candidate = Candidate {
-        facts,
-        used: Need::default(),
-        liveness: Liveness::Alive,
-        engine: EngineState::Up,
-        cordon: None,
-        decommissioned: false,
-    };
+    let candidate = Candidate::alive(facts);
     TestGroup {
         record: GroupRecord {
             spec: PodGroupSpec { name: group.to_string(), num_instances: instances, pod, ..Default::default() },
@@ -174,6 +167,26 @@ impl TestGroup {
         let plan = self.plan(now);
         self.take(&plan);
         plan
+    }
+    /// A node reports on an instance, and the scheduler plans.
+    pub(super) fn report(&mut self, index: usize, facts: Option<PodFacts>, now: i64) -> GroupPlan {
+        self.observed[index] = facts;
+        self.settle(now)
+    }
+    /// Old nodes confirm that moving instances are gone, and the scheduler plans.
+    pub(super) fn vacate(&mut self, now: i64) -> GroupPlan {
+        self.still_on_old_node.clear();
+        self.settle(now)
+    }
+    /// A spec patch and the plan for it.
+    pub(super) fn upgrade(&mut self, now: i64, change: impl FnOnce(&mut PodSpec)) -> GroupPlan {
+        self.patch(now, change);
+        self.settle(now)
+    }
+    /// A command for some instances and the plan for it.
+    pub(super) fn operate(&mut self, kind: Operation, range: std::ops::RangeInclusive<u32>, now: i64) -> GroupPlan {
+        self.run_operation(kind, range, now);
+        self.settle(now)
     }
     /// All instances are deployed, running and completed; no operation holds the lock.
     pub(super) fn all_running(mut self) -> Self {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::Draft;
 use super::facts::{BatchStrategy, RolloutPod, Slot};
 use super::progress;
@@ -182,15 +182,15 @@ fn renew(draft: &mut Draft<'_>, number: u32) {
     let (has_main, has_next) = (slot.main.is_some(), slot.next.is_some());
     if has_next {
         // The instance was about to move; the rebalance repeats this after the batch.
-        draft.perform(Action::Drop(number));
+        draft.perform(RolloutAction::Drop(number));
     }
-    if has_main { draft.perform(Action::Renew(number)) } else { draft.fill(number) }
+    if has_main { draft.perform(RolloutAction::Renew(number)) } else { draft.fill(number) }
 }
 
 fn create(draft: &mut Draft<'_>, unit: usize) {
     let most = usize::try_from(draft.facts.replicas).unwrap_or(0);
     if draft.slots.len() < most {
         let slot = draft.free_number();
-        draft.perform(Action::Create { slot, unit, revision: draft.facts.target });
+        draft.perform(RolloutAction::Create { slot, unit, revision: draft.facts.target });
     }
 }

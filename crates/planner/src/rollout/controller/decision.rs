@@ -8,7 +8,7 @@ use crate::rollout::units::Warning;
 
 /// A change of one instance. The next decision starts from the result of all actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
+pub enum RolloutAction {
     /// Creates an instance with a pod of this revision, or a pod for an instance without one.
     Create { slot: u32, unit: usize, revision: u32 },
     /// Starts a pod of the target revision beside the main pod.
@@ -87,7 +87,7 @@ pub struct RolloutReport {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    pub actions: Vec<Action>,
+    pub actions: Vec<RolloutAction>,
     /// Stored in one transaction with the changed instances.
     pub state: RolloutState,
     pub response: FailureResponse,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::facts::{RolloutFacts, RolloutPod, Slot, SurgePod};
 use super::state::{Excuse, RolloutState};
 use crate::rollout::limits::PodReplacement;
@@ -20,7 +20,7 @@ pub(super) struct Draft<'a> {
     /// Terminating pods of removed instances, including those that this decision removes.
     pub strays: i64,
     pub state: RolloutState,
-    pub actions: Vec<Action>,
+    pub actions: Vec<RolloutAction>,
     /// Instances whose main pod was taken and whose replacement is not decided yet.
     vacated: BTreeSet<u32>,
 }
@@ -33,29 +33,29 @@ impl<'a> Draft<'a> {
         Self { facts, slots, strays, state, actions: Vec::new(), vacated: BTreeSet::new() }
     }
 
-    pub(super) fn perform(&mut self, action: Action) {
+    pub(super) fn perform(&mut self, action: RolloutAction) {
         self.strays += perform(&mut self.slots, self.facts.target, action);
         self.actions.push(action);
     }
 
     /// Takes the main pod of an instance; its replacement is decided later.
     pub(super) fn vacate(&mut self, number: u32) {
-        perform(&mut self.slots, self.facts.target, Action::Retire(number));
+        perform(&mut self.slots, self.facts.target, RolloutAction::Retire(number));
         self.vacated.insert(number);
     }
 
     /// Gives an instance without a pod one of the target revision.
     pub(super) fn fill(&mut self, number: u32) {
         let Some(unit) = self.slot(number).map(|slot| slot.unit) else { return };
-        let action = Action::Create { slot: number, unit, revision: self.facts.target };
+        let action = RolloutAction::Create { slot: number, unit, revision: self.facts.target };
         perform(&mut self.slots, self.facts.target, action);
-        self.actions.push(if self.vacated.remove(&number) { Action::Renew(number) } else { action });
+        self.actions.push(if self.vacated.remove(&number) { RolloutAction::Renew(number) } else { action });
     }
 
     /// Instances that lost their main pod and got no replacement.
     pub(super) fn settle(&mut self) {
         let open = std::mem::take(&mut self.vacated);
-        self.actions.extend(open.into_iter().map(Action::Retire));
+        self.actions.extend(open.into_iter().map(RolloutAction::Retire));
     }
 
     pub(super) fn slot(&self, number: u32) -> Option<&Slot> {
@@ -153,44 +153,44 @@ pub(super) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
 
 /// Applies an action to the desired state; it creates no pods. Returns the terminating pods that a removed instance leaves
 /// behind.
-pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64 {
+pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: RolloutAction) -> i64 {
     match action {
-        Action::Create { slot, unit, revision } => create(slots, slot, unit, revision),
-        Action::Remove(number) => return remove(slots, number),
-        Action::Surge(number) => change(slots, number, |slot| {
+        RolloutAction::Create { slot, unit, revision } => create(slots, slot, unit, revision),
+        RolloutAction::Remove(number) => return remove(slots, number),
+        RolloutAction::Surge(number) => change(slots, number, |slot| {
             slot.next = Some(SurgePod { unit: slot.unit, pod: RolloutPod::ordered(target) });
         }),
-        Action::Promote(number) => change(slots, number, |slot| {
+        RolloutAction::Promote(number) => change(slots, number, |slot| {
             if let Some(next) = slot.next.take() {
                 slot.unit = next.unit;
                 let main = slot.main.replace(next.pod);
                 leave(slot, main);
             }
         }),
-        Action::Renew(number) => change(slots, number, |slot| {
+        RolloutAction::Renew(number) => change(slots, number, |slot| {
             let main = slot.main.replace(RolloutPod::ordered(target));
             leave(slot, main);
             follow(slot);
         }),
-        Action::Drop(number) => change(slots, number, |slot| {
+        RolloutAction::Drop(number) => change(slots, number, |slot| {
             let next = slot.next.take().map(|next| next.pod);
             leave(slot, next);
         }),
-        Action::Retire(number) => change(slots, number, |slot| {
+        RolloutAction::Retire(number) => change(slots, number, |slot| {
             let main = slot.main.take();
             leave(slot, main);
         }),
-        Action::Move { slot, unit } => change(slots, slot, |slot| {
+        RolloutAction::Move { slot, unit } => change(slots, slot, |slot| {
             slot.next = slot.main.as_ref().map(|main| SurgePod { unit, pod: RolloutPod::ordered(main.revision) });
         }),
-        Action::Reassign { slot, unit } => change(slots, slot, |slot| {
+        RolloutAction::Reassign { slot, unit } => change(slots, slot, |slot| {
             slot.unit = unit;
             let ordered = slot.main.as_ref().map(|main| RolloutPod::ordered(main.revision));
             let main = std::mem::replace(&mut slot.main, ordered);
             leave(slot, main);
             follow(slot);
         }),
-        Action::Divert { slot, unit } => change(slots, slot, |slot| {
+        RolloutAction::Divert { slot, unit } => change(slots, slot, |slot| {
             let ordered = slot.next.as_ref().map(|next| SurgePod { unit, pod: RolloutPod::ordered(next.pod.revision) });
             let next = std::mem::replace(&mut slot.next, ordered).map(|next| next.pod);
             leave(slot, next);

@@ -23,8 +23,8 @@ mod scaling;
 mod state;
 
 pub use self::control::{Control, Refusal, apply};
-pub use self::decision::{Action, Decision, FailureResponse, RolloutReport, RolloutStatus, UnitCount};
-pub use self::dry_run::{DryRun, DryRunStep, InstanceChange, dry_run, perform_all};
+pub use self::decision::{Decision, FailureResponse, RolloutAction, RolloutReport, RolloutStatus, UnitCount};
+pub use self::dry_run::{SimulatedStep, dry_run, perform_all};
 pub use self::facts::{
     AutoReschedule, BatchStrategy, FailBack, FailureAction, Fetch, RolloutFacts, RolloutPod, RolloutSettings,
     RolloutStrategy, Slot, SurgePod, UnitFacts,
@@ -157,7 +157,7 @@ fn part(draft: &mut Draft<'_>) {
         let is_back =
             |next: &RolloutPod| draft.is_old(next) && slot.main.as_ref().is_some_and(|main| !draft.is_old(main));
         let serves = slot.next.as_ref().is_some_and(|it| draft.facts.is_available(&it.pod) && !is_back(&it.pod));
-        draft.perform(if serves { Action::Promote(slot.number) } else { Action::Drop(slot.number) });
+        draft.perform(if serves { RolloutAction::Promote(slot.number) } else { RolloutAction::Drop(slot.number) });
     }
 }
 
@@ -175,7 +175,7 @@ fn undouble(draft: &mut Draft<'_>) {
     let doubled: Vec<(u32, bool)> =
         draft.slots.iter().filter(is_double).map(|slot| (slot.number, is_better(slot))).collect();
     for (number, is_better) in doubled {
-        draft.perform(if is_better { Action::Promote(number) } else { Action::Drop(number) });
+        draft.perform(if is_better { RolloutAction::Promote(number) } else { RolloutAction::Drop(number) });
     }
 }
 
@@ -192,7 +192,7 @@ fn turn_stopped(draft: &mut Draft<'_>) {
     let behind = draft.slots.iter().filter(|slot| slot.is_stopped && is_behind(slot));
     let stopped: Vec<(u32, bool)> = behind.map(|slot| (slot.number, slot.main.is_some())).collect();
     for (number, has_pod) in stopped {
-        if has_pod { draft.perform(Action::Renew(number)) } else { draft.fill(number) }
+        if has_pod { draft.perform(RolloutAction::Renew(number)) } else { draft.fill(number) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The clock runs only while a batch is in progress and the rollout is not paused.
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::Draft;
 use super::failure;
 use super::rolling::limits;
@@ -53,7 +53,7 @@ pub(super) fn update(draft: &mut Draft<'_>) {
 pub(super) fn rebase(draft: &mut Draft<'_>) {
     if draft.state.phase == RolloutPhase::Running && !draft.state.is_paused {
         draft.state.seen = draft.counts().above(draft.state.seen);
-        let some_came = draft.actions.iter().any(|action| matches!(action, Action::Create { .. }));
+        let some_came = draft.actions.iter().any(|action| matches!(action, RolloutAction::Create { .. }));
         if some_came && is_late(draft) && draft.state.failure.is_none() {
             refresh(draft);
         }

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
 use super::facts::{FailBack, RolloutPod, RolloutStrategy, Slot};
 use crate::rollout::moment::Moment;
@@ -45,10 +45,10 @@ pub(super) fn relocate(draft: &mut Draft<'_>) {
 /// Places an unschedulable pod in another unit.
 fn place(draft: &mut Draft<'_>, slot: u32, unit: usize, is_second: bool) {
     if is_second {
-        draft.perform(Action::Divert { slot, unit });
+        draft.perform(RolloutAction::Divert { slot, unit });
     } else {
         commit_elsewhere(draft, slot, unit);
-        draft.perform(Action::Reassign { slot, unit });
+        draft.perform(RolloutAction::Reassign { slot, unit });
     }
 }
 
@@ -107,7 +107,7 @@ fn carry(draft: &mut Draft<'_>, number: u32, quota: reschedule::Move) {
     let is_second = slot.next.is_some();
     if is_second && quota.to == slot.unit && !is_surge(slot) {
         // The instance was about to move, and the quota returned to its present unit.
-        draft.perform(Action::Drop(number));
+        draft.perform(RolloutAction::Drop(number));
     } else {
         place(draft, number, quota.to, is_second);
     }
@@ -217,7 +217,11 @@ fn bring(draft: &mut Draft<'_>, to: usize, pods: i64, targets: &[i64]) {
         let Some((slot, from, is_stopped)) = from.map(|slot| (slot.number, slot.unit, slot.is_stopped)) else { return };
         kept[from] -= 1;
         kept[to] += 1;
-        draft.perform(if is_stopped { Action::Reassign { slot, unit: to } } else { Action::Move { slot, unit: to } });
+        draft.perform(if is_stopped {
+            RolloutAction::Reassign { slot, unit: to }
+        } else {
+            RolloutAction::Move { slot, unit: to }
+        });
     }
 }
 
@@ -231,7 +235,7 @@ fn shrink_unit(draft: &mut Draft<'_>, at: usize, pods: i64) {
         let follower = follower(draft, at);
         match (follower, unneeded) {
             (Some(number), _) => follow(draft, number),
-            (None, Some(number)) => draft.perform(Action::Drop(number)),
+            (None, Some(number)) => draft.perform(RolloutAction::Drop(number)),
             (None, None) if is_leaving => return,
             // Its target is taken by an instance that is itself about to move: complete that move first.
             (None, None) => match crossed(draft) {
@@ -264,6 +268,6 @@ fn crossed(draft: &Draft<'_>) -> Option<u32> {
 fn follow(draft: &mut Draft<'_>, number: u32) {
     if let Some(to) = draft.slot(number).and_then(|slot| slot.next.as_ref()).map(|next| next.unit) {
         commit_elsewhere(draft, number, to);
-        draft.perform(Action::Promote(number));
+        draft.perform(RolloutAction::Promote(number));
     }
 }

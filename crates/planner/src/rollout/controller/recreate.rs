@@ -3,7 +3,7 @@
 //! The main pods of other revisions retire together; when no pod is terminating, each instance without a pod gets one. The
 //! second half happens during a pause too: a pause must not keep a group down.
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
 use super::facts::Slot;
 use crate::rollout::numbers::sum;
@@ -37,13 +37,13 @@ fn retire(draft: &mut Draft<'_>) {
         let next_is_old = slot.next.as_ref().map(|next| draft.is_old(&next.pod));
         let main_is_old = slot.main.as_ref().is_some_and(|main| draft.is_old(main));
         match next_is_old {
-            Some(true) => draft.perform(Action::Drop(slot.number)),
+            Some(true) => draft.perform(RolloutAction::Drop(slot.number)),
             // The surge pod of an earlier rolling update already runs the target revision.
-            Some(false) if main_is_old => draft.perform(Action::Promote(slot.number)),
+            Some(false) if main_is_old => draft.perform(RolloutAction::Promote(slot.number)),
             Some(false) | None => {}
         }
         if main_is_old && next_is_old != Some(false) {
-            draft.perform(Action::Retire(slot.number));
+            draft.perform(RolloutAction::Retire(slot.number));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
 use super::facts::{RolloutStrategy, Slot};
 use crate::rollout::limits::{PodReplacement, RolloutLimits, Strategy, default_replacement};
@@ -115,7 +115,7 @@ fn grow(draft: &mut Draft<'_>, pods: i64) {
     let (open, beside) = (open(draft), single(draft));
     let filled = open.len().min(most);
     open.into_iter().take(most).for_each(|number| draft.fill(number));
-    beside.into_iter().take(most - filled).for_each(|number| draft.perform(Action::Surge(number)));
+    beside.into_iter().take(most - filled).for_each(|number| draft.perform(RolloutAction::Surge(number)));
 }
 
 /// A pod that may be stopped.
@@ -136,10 +136,10 @@ fn shrink(draft: &mut Draft<'_>, revision: u32, pods: i64) {
     for (number, is_next) in victims.into_iter().take(usize::try_from(pods).unwrap_or(0)) {
         let has_next = draft.slot(number).is_some_and(|slot| slot.next.is_some());
         match (is_next, has_next) {
-            (true, true) => draft.perform(Action::Drop(number)),
+            (true, true) => draft.perform(RolloutAction::Drop(number)),
             // Its main pod stopped in this decision, so it is the main pod now.
             (true, false) | (false, false) => draft.vacate(number),
-            (false, true) => draft.perform(Action::Promote(number)),
+            (false, true) => draft.perform(RolloutAction::Promote(number)),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
 use super::facts::{RolloutPod, RolloutStrategy, Slot};
 use super::rebalance::is_surge;
@@ -35,7 +35,7 @@ fn first(order: &[u32], part: i64) -> Vec<u32> {
 }
 
 fn remove(draft: &mut Draft<'_>, numbers: Vec<u32>) {
-    numbers.into_iter().for_each(|number| draft.perform(Action::Remove(number)));
+    numbers.into_iter().for_each(|number| draft.perform(RolloutAction::Remove(number)));
 }
 
 /// Updated and old instances that a unit loses.
@@ -106,7 +106,7 @@ pub(super) fn single(draft: &mut Draft<'_>) {
     for (lost, serves, number) in doubled.into_iter().take(usize::try_from(surplus).unwrap_or(0)) {
         if lost <= spare.max(0) {
             spare -= lost;
-            draft.perform(if serves { Action::Promote(number) } else { Action::Drop(number) });
+            draft.perform(if serves { RolloutAction::Promote(number) } else { RolloutAction::Drop(number) });
         }
     }
 }

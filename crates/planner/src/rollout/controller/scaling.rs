@@ -3,7 +3,7 @@
 //! Scaling must not advance a rollout: a rolling update keeps the shares of its revisions, a unit its ratio. New instances get
 //! the lowest free numbers. During the first rollout by batches the batches create the instances.
 
-use super::decision::Action;
+use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
 use super::facts::{RolloutStrategy, Slot};
 use super::rolling::{budget_strategy, limits, revisions};
@@ -184,7 +184,7 @@ fn create_all(draft: &mut Draft<'_>, adds: &[i64], revisions: &[u32]) {
     for (unit, add) in adds.iter().enumerate() {
         for _ in 0..*add {
             let (slot, revision) = (draft.free_number(), revisions.next().unwrap_or(draft.facts.target));
-            draft.perform(Action::Create { slot, unit, revision });
+            draft.perform(RolloutAction::Create { slot, unit, revision });
         }
     }
 }
@@ -214,11 +214,11 @@ fn grow_unit(draft: &mut Draft<'_>, unit: usize, add: i64) {
     let old = draft.facts.proven.filter(|proven| !draft.facts.is_target(*proven)).or_else(|| revisions(draft).pop());
     for _ in now.updated..then.updated {
         let slot = draft.free_number();
-        draft.perform(Action::Create { slot, unit, revision: draft.facts.target });
+        draft.perform(RolloutAction::Create { slot, unit, revision: draft.facts.target });
     }
     for _ in now.old..then.old {
         let (slot, revision) = (draft.free_number(), old.unwrap_or(draft.facts.target));
-        draft.perform(Action::Create { slot, unit, revision });
+        draft.perform(RolloutAction::Create { slot, unit, revision });
     }
     commit(draft, unit, then.updated);
 }

@@ -80,7 +80,8 @@ fn named(names: &[String], sizes: &[i64]) -> Value {
 
 pub(crate) fn rolling_step(input: &VectorInput) -> Result<Value, InputError> {
     let (names, old) = old_sets(input)?;
-    let mut sets = Sets { new: size(&input.object("new")?)?, old, terminating: 0 };
+    let terminating = input.count_or("terminating", 0)?;
+    let mut sets = Sets { new: size(&input.object("new")?)?, old, terminating };
     if input.flag_or("clamp_status", false)? {
         sets = sets.clamped();
     }

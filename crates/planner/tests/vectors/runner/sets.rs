@@ -109,13 +109,7 @@ fn reason(text: &str) -> Reason {
 }
 
 fn reason_word(reason: &Reason) -> String {
-    match REASONS.into_iter().find(|(_, known)| known == reason) {
-        Some((word, _)) => word.to_owned(),
-        None => match reason {
-            Reason::Other(text) => text.clone(),
-            known => format!("{known:?}"),
-        },
-    }
+    if let Reason::Other(text) = reason { text.clone() } else { format!("{reason:?}") }
 }
 
 pub(crate) fn deployment_timed_out(input: &VectorInput) -> Result<Value, InputError> {

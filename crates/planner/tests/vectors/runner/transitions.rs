@@ -1,29 +1,10 @@
 //! Adapters of phase transitions and in-place updates.
 
 use planner::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateDecision, decide_update};
-use planner::rollout::transition::{Confirmation, RolloutPhase, Transition, TransitionAction, TransitionInput, step};
+use planner::rollout::transition::{Confirmation, Transition, TransitionAction, TransitionInput, step};
 use serde_json::{Value, json};
 
 use super::input::{InputError, VectorInput, invalid};
-
-const PHASES: [(&str, RolloutPhase); 5] = [
-    ("Idle", RolloutPhase::Idle),
-    ("Running", RolloutPhase::Running),
-    ("WaitingForConfirm", RolloutPhase::WaitingForConfirm),
-    ("Completed", RolloutPhase::Completed),
-    ("Aborted", RolloutPhase::Aborted),
-];
-
-/// The value of a word.
-fn meant<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, InputError> {
-    let found = words.iter().find(|(known, _)| *known == word);
-    found.map_or_else(|| invalid(format!("{word:?} is not known")), |(_, value)| Ok(*value))
-}
-
-/// The word of a value.
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> Option<&'static str> {
-    words.iter().find(|(_, known)| known == value).map(|(word, _)| *word)
-}
 
 pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError> {
     let mark = match input.maybe_text("annotation")? {
@@ -33,7 +14,7 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
         Some(other) => Confirmation::Unclear(other.to_owned()),
     };
     let before = TransitionInput {
-        phase: meant(&PHASES, input.text("phase")?)?,
+        phase: serde_json::from_value(json!(input.text("phase")?)).map_err(|e| InputError(e.to_string()))?,
         mark,
         is_paused: input.flag("paused")?,
         is_aborted: input.flag_or("aborted", false)?,
@@ -54,7 +35,7 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
         Confirmation::Given => json!("true"),
         Confirmation::Unclear(text) => json!(text),
     };
-    Ok(json!({"phase": word(&PHASES, &phase), "annotation": annotation, "action": action}))
+    Ok(json!({"phase": phase, "annotation": annotation, "action": action}))
 }
 
 pub(crate) fn inplace_verdict(input: &VectorInput) -> Result<Value, InputError> {

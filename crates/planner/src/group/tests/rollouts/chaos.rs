@@ -1,15 +1,11 @@
 //! After any sequence of events during a rollout, a group that is left alone reaches its desired state.
 
-use contract::command::Drift;
-use contract::rollout::{Drain, Strategy as Plan, UpdatePolicy};
 use proptest::prelude::{
     Just, ProptestConfig, Strategy as _, any, prop, prop_assert, prop_assert_eq, prop_compose, prop_oneof, proptest,
 };
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus, apply};
-use crate::rollout::moment::Moment;
 
 /// Something that happens to a group.
 #[derive(Debug, Clone)]
@@ -52,8 +48,8 @@ fn any_event() -> impl proptest::strategy::Strategy<Value = ChaosEvent> {
     ]
 }
 
-fn any_strategy() -> impl proptest::strategy::Strategy<Value = Plan> {
-    let confirmed = |strategy: Plan| Plan { need_waiting_for_confirm: true, ..strategy };
+fn any_strategy() -> impl proptest::strategy::Strategy<Value = Strategy> {
+    let confirmed = |strategy: Strategy| Strategy { need_waiting_for_confirm: true, ..strategy };
     prop_oneof![
         (0_i64..3, 0_i64..3).prop_map(|(surge, unavailable)| rolling(surge, unavailable.max(i64::from(surge == 0)))),
         Just(strategy(StrategyType::Recreate)),
@@ -73,9 +69,7 @@ prop_compose! {
     ) -> TestCluster {
         let mut cluster = fresh(instances, &["n0", "n1", "n2", "n3"], strategy);
         (cluster.start, cluster.stop) = (start, stop);
-        for (node, unit) in [("n0", "A"), ("n1", "A"), ("n2", "B"), ("n3", "B")] {
-            cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
-        }
+        label(&mut cluster, &[("n0", "A"), ("n1", "A"), ("n2", "B"), ("n3", "B")]);
         let spec = &mut cluster.world.record.spec;
         spec.update_policy = policy;
         spec.drain = drain.map(|(grace_seconds, needs_answer)| {
@@ -85,18 +79,13 @@ prop_compose! {
             spec.readiness_gates = vec!["lb".to_owned()];
         }
         if has_units {
-            spec.topology = Some(units(&["A", "B"]));
+            spec.topology = Some(zones(&["A", "B"]));
         }
         if is_stateful {
             spec.pod.containers[0].volumes = vec!["/data".to_owned()];
         }
         cluster
     }
-}
-
-fn units(names: &[&str]) -> Topology {
-    let values = names.iter().map(|name| (*name).to_owned()).collect();
-    Topology { unit_type: UnitType::Zone, values, ..Topology::default() }
 }
 
 fn happen(cluster: &mut TestCluster, event: &ChaosEvent) {
@@ -137,9 +126,9 @@ fn happen(cluster: &mut TestCluster, event: &ChaosEvent) {
         ChaosEvent::Gate => open_gates(cluster),
         ChaosEvent::Answer => answer(cluster),
         ChaosEvent::Units(0) => cluster.world.record.spec.topology = None,
-        ChaosEvent::Units(1) => cluster.world.record.spec.topology = Some(units(&["B"])),
-        ChaosEvent::Units(2) => cluster.world.record.spec.topology = Some(units(&["B", "A"])),
-        ChaosEvent::Units(_) => cluster.world.record.spec.topology = Some(units(&["A", "B"])),
+        ChaosEvent::Units(1) => cluster.world.record.spec.topology = Some(zones(&["B"])),
+        ChaosEvent::Units(2) => cluster.world.record.spec.topology = Some(zones(&["B", "A"])),
+        ChaosEvent::Units(_) => cluster.world.record.spec.topology = Some(zones(&["A", "B"])),
     }
     cluster.replan();
 }

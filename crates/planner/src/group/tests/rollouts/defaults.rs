@@ -1,10 +1,6 @@
 //! The defaults of a group that sets nothing but its strategy.
 
-use contract::rollout::FailureAction;
-use contract::state::RestartPolicy;
-
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus};
 
 /// Four instances with `RollingUpdate` and its defaults; revision 1 exits with code 3 a few seconds after its start.
 fn exiting(policy: RestartPolicy) -> TestCluster {
@@ -43,7 +39,7 @@ fn the_default_wait_gives_way_to_a_short_progress_deadline() {
     let mut spec = cluster(1, &["a"], strategy(StrategyType::RollingUpdate)).world.record.spec;
     spec.min_ready_seconds = None;
     let seconds = |deadline: Option<i64>| {
-        let spec = contract::spec::PodGroupSpec { progress_deadline_seconds: deadline, ..spec.clone() };
+        let spec = PodGroupSpec { progress_deadline_seconds: deadline, ..spec.clone() };
         spec.min_ready().as_secs()
     };
     assert_eq!((seconds(None), seconds(Some(20)), seconds(Some(8)), seconds(Some(1))), (10, 10, 4, 0));

@@ -1,11 +1,7 @@
 //! Groups with a drain: instances are drained before they are touched.
 
-use contract::record::Draining;
-use contract::rollout::Drain;
-
 use super::strategies::in_units;
 use super::*;
-use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 fn draining(grace_seconds: i64, needs_answer: bool) -> TestCluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
@@ -13,9 +9,14 @@ fn draining(grace_seconds: i64, needs_answer: bool) -> TestCluster {
     cluster
 }
 
-fn drained(cluster: &TestCluster) -> Vec<usize> {
-    let slots = cluster.world.slots.iter().enumerate();
-    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
+/// Two instances whose gates are all open.
+fn gated(strategy: Strategy, gates: &[&str]) -> TestCluster {
+    let mut cluster = cluster(2, &["a", "b"], strategy);
+    cluster.world.record.spec.readiness_gates = gates.iter().map(|&gate| gate.to_owned()).collect();
+    for slot in &mut cluster.world.slots {
+        slot.gates = gates.iter().map(|&gate| (gate.to_owned(), at(100))).collect();
+    }
+    cluster
 }
 
 #[test]
@@ -92,11 +93,7 @@ fn a_resume_restarts_the_drain_timeout_once() {
 
 #[test]
 fn a_gate_that_never_opens_fails_before_the_deadline_and_is_named() {
-    let mut cluster = cluster(2, &["a", "b"], rolling(0, 1));
-    cluster.world.record.spec.readiness_gates = vec!["lb".to_owned(), "warm".to_owned()];
-    for instance in [1, 2] {
-        cluster.slot(instance).gates = ["lb", "warm"].map(|gate| (gate.to_owned(), at(100))).into();
-    }
+    let mut cluster = gated(rolling(0, 1), &["lb", "warm"]);
     cluster.patch(|_| ()).run(3);
     let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
     let now = at(cluster.now);
@@ -119,12 +116,8 @@ fn a_gate_that_never_opens_fails_before_the_deadline_and_is_named() {
 
 #[test]
 fn a_closed_gate_has_its_own_timeout() {
-    let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
-    cluster.world.record.spec.readiness_gates = vec!["lb".to_owned()];
+    let mut cluster = gated(batches(StrategyType::Batch, 1), &["lb"]);
     cluster.world.record.spec.strategy.as_mut().expect("a strategy").need_waiting_for_confirm = true;
-    for instance in [1, 2] {
-        cluster.slot(instance).gates.insert("lb".to_owned(), at(100));
-    }
     cluster.patch(|_| ()).run(3);
     let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
     let now = at(cluster.now);
@@ -142,11 +135,7 @@ fn a_closed_gate_has_its_own_timeout() {
 
 #[test]
 fn gates_start_closed_and_an_instance_counts_when_all_are_open() {
-    let mut cluster = cluster(2, &["a", "b"], rolling(0, 1));
-    cluster.world.record.spec.readiness_gates = vec!["lb".to_owned()];
-    for instance in [1, 2] {
-        cluster.slot(instance).gates.insert("lb".to_owned(), at(100));
-    }
+    let mut cluster = gated(rolling(0, 1), &["lb"]);
     cluster.patch(|_| ()).run(20);
     let renewed: Vec<usize> = (1..=2).filter(|instance| cluster.world.slots[instance - 1].version == 1).collect();
     assert_eq!((renewed.len(), cluster.serving()), (1, 1), "the other waits for its gate");

@@ -1,9 +1,6 @@
 //! Failed rollouts: paused or rolled back, without touching other instances.
 
-use contract::rollout::FailureAction;
-
 use super::*;
-use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 fn broken(manner: PodBehaviour, action: FailureAction) -> TestCluster {
     let mut cluster = cluster(4, &["a", "b"], rolling(1, 1));
@@ -25,24 +22,6 @@ fn a_crash_looping_version_pauses_the_rollout_and_the_error_names_the_remedy() {
     assert!(text.contains(" restarts: cannot open /etc/app.conf"), "{text}");
     assert!(text.ends_with("; resume continues with it, undo goes back"), "{text}");
     assert_eq!(cluster.incidents, []);
-}
-
-#[test]
-fn a_missing_image_fails_the_rollout_immediately() {
-    let mut cluster = broken(PodBehaviour::NoImage, FailureAction::Hold);
-    cluster.run(5);
-    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
-    cluster.run(100);
-    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::ImageHopeless), 4));
-}
-
-#[test]
-fn a_version_that_is_never_healthy_fails_at_the_deadline() {
-    let mut cluster = broken(PodBehaviour::Unwell, FailureAction::Hold);
-    cluster.run(100);
-    assert_eq!(cluster.status(), RolloutStatus::Progressing);
-    cluster.run(60);
-    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::DeadlineExceeded), 3));
 }
 
 #[test]
@@ -106,15 +85,6 @@ fn without_a_completed_revision_a_rollback_pauses() {
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     let text = &cluster.world.record.last_error;
     assert!(text.ends_with("cannot have the image; resume continues with it"), "nothing to undo: {text}");
-}
-
-#[test]
-fn a_failed_instance_is_skipped_with_failure_action_continue() {
-    let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
-    cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
-    cluster.behaviour.insert(1, PodBehaviour::NoImage);
-    cluster.patch(|_| ()).run(100);
-    assert_eq!(cluster.versions(), all(1, 3));
 }
 
 #[test]

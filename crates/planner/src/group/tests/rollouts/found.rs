@@ -1,9 +1,5 @@
 //! Findings of the simulator, each reduced to a small test.
 
-use contract::report::ContainerFacts;
-use contract::rollout::{Drain, FailureAction, PodReplacement};
-use contract::state::RestartPolicy;
-
 use super::*;
 
 #[test]
@@ -145,12 +141,19 @@ fn a_pod_that_its_policy_does_not_restart_is_permanently_down() {
         let mut cluster = cluster(2, &["a"], rolling(0, 1));
         cluster.world.record.spec.restart_policy = policy;
         cluster.world.observed[0] = Some(observed);
-        let phase = cluster.world.look(|facts| {
-            let mut planning = Planning::new(facts, at(cluster.now));
-            planning.load_slots();
-            planning.controller_facts().0.slots[0].main.as_ref().map(|main| main.phase)
-        });
-        assert_eq!(phase.map(|phase| phase.is_finished()), Some(is_finished), "{policy:?}");
+        let main = cluster.controller_facts().slots[0].main.clone().expect("a pod");
+        assert_eq!(main.phase.is_finished(), is_finished, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_failed_attempt_to_create_a_pod_counts_like_a_failed_start() {
+    for (failures, restarts, counted) in [(3, 1, 3), (1, 2, 2)] {
+        let mut cluster = cluster(1, &["a"], rolling(0, 1));
+        cluster.slot(1).failures = failures;
+        cluster.world.observed[0].as_mut().expect("it runs").restarts = restarts;
+        let main = cluster.controller_facts().slots[0].main.clone().expect("a pod");
+        assert_eq!(main.signs.restarts, counted);
     }
 }
 

@@ -1,10 +1,7 @@
 //! Updates in place: limits live, images with the same address.
 
-use contract::rollout::UpdatePolicy;
-
 use super::super::super::update_method::{UpdateMethod, update_method};
 use super::*;
-use crate::rollout::controller::RolloutStatus;
 
 fn in_place(policy: UpdatePolicy) -> TestCluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
@@ -139,8 +136,7 @@ fn the_difference_of_two_specs_decides_the_update_method() {
 #[test]
 fn a_live_update_ends_a_drain() {
     let mut cluster = in_place(UpdatePolicy::InPlaceIfPossible);
-    cluster.world.record.spec.drain =
-        Some(contract::rollout::Drain { grace_seconds: 100, ..contract::rollout::Drain::default() });
+    cluster.world.record.spec.drain = Some(Drain { grace_seconds: 100, ..Drain::default() });
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned()).run(3);
     assert_eq!(cluster.serving(), 2);
     cluster.patch(|pod| {

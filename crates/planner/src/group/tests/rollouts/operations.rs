@@ -1,9 +1,6 @@
 //! Operations on a group with a strategy, besides rollouts.
 
-use contract::command::Drift;
-
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus};
 
 fn run_operation(cluster: &mut TestCluster, kind: Operation) {
     let last = u32::try_from(cluster.world.slots.len()).expect("few");
@@ -137,14 +134,4 @@ fn a_group_changes_to_a_strategy_and_back() {
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
     cluster.patch(|_| ()).run(60);
     assert_eq!((cluster.versions(), cluster.status()), (all(2, 3), RolloutStatus::Complete));
-}
-
-#[test]
-fn a_pod_counts_only_after_it_has_been_ready_for_long_enough() {
-    let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
-    cluster.world.record.spec.min_ready_seconds = Some(60);
-    cluster.patch(|_| ()).run(10);
-    assert_eq!(cluster.versions(), [vec![0, 1], vec![0]], "up for less than a minute");
-    cluster.run(60);
-    assert_eq!((cluster.versions(), cluster.status()), (all(1, 2), RolloutStatus::Complete));
 }

@@ -1,10 +1,7 @@
 //! Units, unschedulable pods, and nodes that are silent or lost.
 
-use contract::rollout::{AutoReschedule, FailureAction};
-
 use super::strategies::in_units;
 use super::*;
-use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 #[test]
 fn an_instance_whose_successor_does_not_fit_keeps_running_with_a_reason() {
@@ -132,14 +129,11 @@ fn free_numbers_are_reused_only_when_needed() {
 #[test]
 fn units_are_derived_from_nodes_when_a_topology_is_added_later() {
     let mut cluster = fresh(4, &["a1", "b1"], rolling(1, 0));
-    for (node, unit) in [("a1", "A"), ("b1", "B")] {
-        cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
-    }
+    label(&mut cluster, &[("a1", "A"), ("b1", "B")]);
     cluster.run(20);
     assert_eq!(cluster.units(), [""; 4]);
     let containers = cluster.containers.clone();
-    let values = vec!["A".to_owned(), "B".to_owned()];
-    cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
+    cluster.world.record.spec.topology = Some(zones(&["A", "B"]));
     cluster.replan().run(20);
     let mut units = cluster.units();
     units.sort_unstable();
@@ -161,6 +155,29 @@ fn the_quota_of_a_full_unit_moves_to_one_with_free_resources() {
     cluster.run(30);
     let count = |unit: &str| cluster.units().iter().filter(|it| **it == unit).count();
     assert_eq!((cluster.serving(), count("A"), count("B")), (8, 2, 6));
+}
+
+#[test]
+fn a_pod_without_a_memory_limit_has_room_on_a_node_without_free_memory() {
+    let mut cluster = in_units(2, rolling(1, 0));
+    let topology = cluster.world.record.spec.topology.as_mut().expect("units");
+    topology.auto_reschedule = Some(AutoReschedule { enable: true, ..AutoReschedule::default() });
+    for node in ["a1", "a2"] {
+        let candidate = cluster.world.candidate(node);
+        candidate.used.memory = candidate.facts.memory;
+    }
+    cluster.world.candidate("b1").cordon = Some("cordoned".to_owned());
+    cluster.world.slots[0].unplaced_since = at(1);
+    let free_slots = |cluster: &TestCluster| -> Vec<Option<i64>> {
+        cluster.controller_facts().units.iter().map(|unit| unit.free_slots).collect()
+    };
+    assert_eq!(free_slots(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
+    cluster.world.record.spec.pod.containers[0].memory_limit = 0;
+    assert_eq!(
+        free_slots(&cluster),
+        [Some(31), Some(16)],
+        "by CPU alone: 8 cores for pods of half a core, one of which runs"
+    );
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! A plan predicts what happens.
 
-use contract::rollout::UpdatePolicy;
-use contract::rollout_view::{InstanceChange, PlanView};
-
 use super::super::super::dry_run::{self, Aborted, WorkLimit};
 use super::strategies::in_units;
 use super::*;

@@ -1,10 +1,6 @@
 //! Images are on the node before anything happens to the pod that serves there.
 
-use contract::record::Fetching;
-use contract::rollout::{Drain, FailureAction, UpdatePolicy};
-
 use super::*;
-use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 const SERVES: usize = 3;
 
@@ -23,11 +19,6 @@ fn in_place() -> TestCluster {
 fn fetching(cluster: &TestCluster) -> Vec<usize> {
     let slots = cluster.world.slots.iter().enumerate();
     slots.filter(|(_, slot)| slot.fetching.is_some()).map(|(index, _)| index + 1).collect()
-}
-
-fn drained(cluster: &TestCluster) -> Vec<usize> {
-    let slots = cluster.world.slots.iter().enumerate();
-    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
 }
 
 #[test]

@@ -4,7 +4,6 @@ use proptest::prelude::{ProptestConfig, prop, prop_assert, proptest};
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::rollout::controller::RolloutStatus;
 
 /// Instances on each node, fullest node first; nodes without an instance included.
 fn spread(cluster: &TestCluster) -> Vec<usize> {

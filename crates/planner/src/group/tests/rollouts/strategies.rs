@@ -1,7 +1,6 @@
 //! Each strategy deploys a group and brings it to another version.
 
 use super::*;
-use crate::rollout::controller::{Control, RolloutStatus};
 
 #[test]
 fn a_rolling_update_starts_one_and_then_stops_one() {
@@ -16,17 +15,20 @@ fn a_rolling_update_starts_one_and_then_stops_one() {
 }
 
 #[test]
-fn a_rolling_update_without_surge_stays_within_its_budget() {
-    let mut cluster = cluster(4, &["a", "b"], rolling(0, 2));
-    cluster.patch(|pod| pod.containers[0].image = "j".to_owned()).run(40);
-    assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 4), 2, 4));
-}
-
-#[test]
-fn the_default_budgets_are_a_quarter_each() {
-    let mut cluster = cluster(8, &["a", "b", "c"], strategy(StrategyType::RollingUpdate));
-    cluster.patch(|_| ()).run(60);
-    assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 8), 6, 10));
+fn each_strategy_keeps_its_budget_and_reaches_every_instance() {
+    // instances, strategy; the fewest that serve, the most pods, the last batch
+    let table = [
+        (4, rolling(0, 2), 2, 4, 0),
+        (8, strategy(StrategyType::RollingUpdate), 6, 10, 0),
+        (5, batches(StrategyType::Batch, 2), 3, 5, 3),
+    ];
+    for (instances, strategy, fewest, most, batch) in table {
+        let mut cluster = cluster(instances, &["a", "b", "c"], strategy.clone());
+        cluster.patch(|_| ()).run(60);
+        assert_eq!((cluster.fewest, cluster.most), (fewest, most), "{strategy:?}");
+        assert_eq!(cluster.versions(), vec![vec![1]; cluster.world.slots.len()], "{strategy:?}");
+        assert_eq!(cluster.world.release.as_ref().map(|release| release.batch), Some(batch), "{strategy:?}");
+    }
 }
 
 #[test]
@@ -41,14 +43,6 @@ fn a_recreate_rollout_waits_until_all_old_pods_are_gone() {
     }
     cluster.run(20);
     assert_eq!((cluster.versions(), cluster.status(), cluster.most), (all(1, 3), RolloutStatus::Complete, 3));
-}
-
-#[test]
-fn each_batch_waits_for_the_previous_one() {
-    let mut cluster = cluster(5, &["a", "b"], batches(StrategyType::Batch, 2));
-    cluster.patch(|_| ()).run(60);
-    assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 5), 3, 5));
-    assert_eq!(cluster.world.release.as_ref().map(|release| release.batch), Some(3));
 }
 
 #[test]
@@ -85,11 +79,8 @@ fn a_beta_updates_one_instance_of_every_unit_and_waits_for_confirmation() {
 /// Two units of two nodes each; all instances run.
 pub(super) fn in_units(instances: i64, strategy: Strategy) -> TestCluster {
     let mut cluster = fresh(instances, &["a1", "a2", "b1", "b2"], strategy);
-    for (node, unit) in [("a1", "A"), ("a2", "A"), ("b1", "B"), ("b2", "B")] {
-        cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
-    }
-    let values = vec!["A".to_owned(), "B".to_owned()];
-    cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
+    label(&mut cluster, &[("a1", "A"), ("a2", "A"), ("b1", "B"), ("b2", "B")]);
+    cluster.world.record.spec.topology = Some(zones(&["A", "B"]));
     while cluster.world.record.proven.is_none() {
         let waiting =
             matches!(cluster.last.report.as_ref().map(|it| it.status), Some(RolloutStatus::WaitingForConfirm { .. }));
@@ -102,15 +93,6 @@ pub(super) fn in_units(instances: i64, strategy: Strategy) -> TestCluster {
     }
     cluster.forget();
     cluster
-}
-
-#[test]
-fn scaling_needs_no_rollout_and_removes_the_highest_numbers() {
-    let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
-    cluster.scale(5).run(10);
-    assert_eq!((cluster.versions(), cluster.status()), (all(0, 5), RolloutStatus::Complete));
-    cluster.scale(3).run(10);
-    assert_eq!((cluster.versions(), cluster.containers.len()), (all(0, 3), 3));
 }
 
 #[test]

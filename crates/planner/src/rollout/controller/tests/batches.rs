@@ -1,11 +1,6 @@
 //! Rollouts by batches over units, as executed histories.
 
-use std::time::Duration;
-
-use super::cluster::{RolloutCluster, batched};
-use crate::rollout::batches::Spread;
-use crate::rollout::controller::{Action, BatchStrategy, Control, RolloutStatus, RolloutStrategy};
-use crate::rollout::numbers::Amount;
+use super::*;
 
 /// What a rollout did, batch by batch, as the table writes it: instances of each unit.
 fn executed(cluster: &mut RolloutCluster) -> String {
@@ -13,10 +8,7 @@ fn executed(cluster: &mut RolloutCluster) -> String {
         cluster.facts.slots.iter().find(|slot| slot.number == number).expect("it is there").unit
     };
     for _ in 0..60 {
-        let decision = cluster.decide();
-        if let RolloutStatus::WaitingForConfirm { batch } = decision.report.status {
-            cluster.say(Control::Confirm(batch));
-        }
+        let decision = cluster.decide_and_confirm();
         cluster.pass();
         if decision.report.status == RolloutStatus::Complete {
             break;
@@ -31,7 +23,9 @@ fn executed(cluster: &mut RolloutCluster) -> String {
         let counts = &mut groups.last_mut().expect("just pushed").1;
         for action in actions {
             match action {
-                Action::Renew(number) | Action::Create { slot: number, .. } => counts[unit_of(cluster, *number)] += 1,
+                RolloutAction::Renew(number) | RolloutAction::Create { slot: number, .. } => {
+                    counts[unit_of(cluster, *number)] += 1
+                }
                 other => panic!("a batch only renews and creates: {other:?}"),
             }
         }
@@ -68,7 +62,7 @@ fn the_tables_of_r_47() {
 #[test]
 fn a_resumed_rollout_needs_no_second_beta() {
     let resumed = |updated: [usize; 2]| {
-        let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[5, 5]);
+        let mut cluster = RolloutCluster::settled(batches(4, true), &[5, 5]);
         cluster.roll_out(2);
         for slot in &mut cluster.facts.slots {
             let place = usize::try_from(slot.number).expect("small") - 1 - 5 * slot.unit;
@@ -82,7 +76,7 @@ fn a_resumed_rollout_needs_no_second_beta() {
 
 #[test]
 fn creation_uses_the_same_batches() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[0, 0]);
+    let mut cluster = RolloutCluster::settled(batches(4, true), &[0, 0]);
     cluster.facts.proven = None;
     cluster.facts.replicas = 10;
     cluster.roll_out(2);
@@ -93,10 +87,7 @@ fn creation_uses_the_same_batches() {
 
 #[test]
 fn the_next_batch_waits_for_a_confirmation_and_the_last_needs_none() {
-    let mut cluster = RolloutCluster::settled(
-        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) }),
-        &[2, 2],
-    );
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[2, 2]);
     cluster.roll_out(2).run(5);
     assert_eq!(cluster.last.as_ref().expect("asked").report.status, RolloutStatus::WaitingForConfirm { batch: 1 });
     assert_eq!(cluster.revisions().iter().filter(|revision| **revision == 2).count(), 2);
@@ -106,21 +97,15 @@ fn the_next_batch_waits_for_a_confirmation_and_the_last_needs_none() {
 
 #[test]
 fn switching_confirmation_off_continues_a_waiting_rollout() {
-    let mut cluster = RolloutCluster::settled(
-        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) }),
-        &[2, 2],
-    );
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[2, 2]);
     cluster.roll_out(2).run(5);
-    cluster.facts.settings.strategy = RolloutStrategy::Batches(batched(2, false));
+    cluster.facts.settings.strategy = batches(2, false);
     assert_eq!(cluster.run(5).report.status, RolloutStatus::Complete);
 }
 
 #[test]
 fn a_confirmation_in_a_pause_is_kept() {
-    let mut cluster = RolloutCluster::settled(
-        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) }),
-        &[2, 2],
-    );
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[2, 2]);
     cluster.roll_out(2).run(5);
     cluster.say(Control::Pause);
     cluster.say(Control::Confirm(1));
@@ -131,20 +116,21 @@ fn a_confirmation_in_a_pause_is_kept() {
 
 #[test]
 fn the_beta_is_an_available_pod_with_the_lowest_cost() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, true)), &[3]);
+    let mut cluster = RolloutCluster::settled(batches(2, true), &[3]);
     cluster.facts.slots[0].main.as_mut().expect("one").ready.ready = false;
     cluster.facts.slots[2].main.as_mut().expect("one").cost = -1;
-    assert_eq!(cluster.roll_out(2).decide().actions, [Action::Renew(3)]);
+    assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(3)]);
     cluster.pass();
-    assert_eq!(cluster.decide().actions, [Action::Renew(1), Action::Renew(2)], "then the one that costs nothing");
+    assert_eq!(
+        cluster.decide().actions,
+        [RolloutAction::Renew(1), RolloutAction::Renew(2)],
+        "then the one that costs nothing"
+    );
 }
 
 #[test]
 fn a_rollback_goes_through_the_units_in_reverse_and_spares_healthy_pods() {
-    let mut cluster = RolloutCluster::settled(
-        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) }),
-        &[5, 5],
-    );
+    let mut cluster = RolloutCluster::settled(confirmed(4, true), &[5, 5]);
     cluster.broken.insert(2);
     cluster.roll_out(2).run(3);
     let bad: Vec<u32> = cluster
@@ -162,8 +148,8 @@ fn a_rollback_goes_through_the_units_in_reverse_and_spares_healthy_pods() {
     });
     cluster.history.clear();
     assert_eq!(cluster.undo(3).run(20).report.status, RolloutStatus::Complete, "no confirmation is needed");
-    let actions: Vec<Action> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
-    assert_eq!(actions, [Action::Renew(bad[1]), Action::Renew(bad[0])]);
+    let actions: Vec<RolloutAction> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
+    assert_eq!(actions, [RolloutAction::Renew(bad[1]), RolloutAction::Renew(bad[0])]);
 }
 
 #[test]
@@ -182,7 +168,7 @@ fn a_window_limits_the_unavailable_pods_of_a_unit() {
 
 #[test]
 fn a_ready_pod_is_available_only_after_min_ready() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(1, false)), &[2]);
+    let mut cluster = RolloutCluster::settled(batches(1, false), &[2]);
     cluster.facts.settings.min_ready = Duration::from_secs(5);
     cluster.roll_out(2).decide();
     cluster.pass();
@@ -190,5 +176,5 @@ fn a_ready_pod_is_available_only_after_min_ready() {
     assert_eq!((decision.actions, decision.report.waits_for), (vec![], vec![1]));
     assert_eq!(decision.wake_at, Some(cluster.facts.now.after(Duration::from_secs(5))));
     (0..5).for_each(|_| cluster.pass());
-    assert_eq!(cluster.decide().actions, [Action::Renew(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Renew(2)]);
 }

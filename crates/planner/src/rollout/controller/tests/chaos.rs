@@ -2,19 +2,10 @@
 //!
 //! The cluster decides twice, so this also shows that no state makes two leaders disagree.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use proptest::prelude::*;
 
-use super::cluster::{RolloutCluster, units};
 use super::dry_run::any_strategy;
-use crate::rollout::controller::{
-    AutoReschedule, Control, FailBack, FailureAction, FailureResponse, RolloutStatus, RolloutStrategy, apply,
-};
-use crate::rollout::limits::PodReplacement;
-use crate::rollout::numbers::Amount;
-use crate::rollout::properties::property;
+use super::*;
 
 #[derive(Debug, Clone)]
 enum Blow {
@@ -65,7 +56,7 @@ fn any_blow() -> impl Strategy<Value = Blow> {
 
 fn suffer(cluster: &mut RolloutCluster, blow: Blow, latest: &mut u32) {
     let now = cluster.facts.now;
-    let main = |cluster: &mut RolloutCluster, at: usize, how: &dyn Fn(&mut crate::rollout::controller::RolloutPod)| {
+    let main = |cluster: &mut RolloutCluster, at: usize, how: &dyn Fn(&mut RolloutPod)| {
         cluster.facts.slots.get_mut(at).and_then(|slot| slot.main.as_mut()).into_iter().for_each(how);
     };
     match blow {
@@ -123,10 +114,7 @@ fn calm(cluster: &mut RolloutCluster, latest: u32) {
     }
     let mut quiet = 0;
     for _ in 0..600 {
-        let decision = cluster.decide();
-        if let RolloutStatus::WaitingForConfirm { batch } = decision.report.status {
-            cluster.say(Control::Confirm(batch));
-        }
+        let decision = cluster.decide_and_confirm();
         quiet = if decision.actions.is_empty() && decision.report.status == RolloutStatus::Complete {
             quiet + 1
         } else {

@@ -3,25 +3,18 @@
 //! The leader keeps nothing in memory: each tick it gets the facts and the stored state only. After each decision the cluster asks
 //! again, since the leader may change at that moment: the second decision must change nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
-use crate::rollout::availability::Ready;
-use crate::rollout::batches::Spread;
-use crate::rollout::controller::{
-    Action, BatchStrategy, Control, Decision, DryRun, FailureAction, RolloutFacts, RolloutPod, RolloutSettings,
-    RolloutState, RolloutStrategy, Slot, UnitFacts, apply, controller, dry_run, perform_all,
-};
-use crate::rollout::limits::PodReplacement;
-use crate::rollout::moment::Moment;
-use crate::rollout::numbers::Amount;
-use crate::rollout::recreate::PodPhase;
-use crate::rollout::transition;
+use super::*;
 
-/// The dry run in a cluster where every pod fits on every node.
-pub(super) fn plan(facts: &RolloutFacts) -> DryRun {
-    dry_run(facts, |_, _| ControlFlow::Continue(()))
+/// The steps of a dry run in a cluster where every pod fits on every node, and whether it completes.
+pub(super) fn plan(facts: &RolloutFacts) -> (Vec<SimulatedStep>, bool) {
+    let mut steps = Vec::new();
+    let completes = dry_run(facts, |step, _| {
+        steps.push(step);
+        ControlFlow::Continue(())
+    });
+    (steps, completes)
 }
 
 pub(super) fn rolling(surge: i64, unavailable: i64) -> RolloutStrategy {
@@ -36,6 +29,15 @@ pub(super) fn batched(batch_size: i64, beta: bool) -> BatchStrategy {
         needs_confirm: false,
         window: None,
     }
+}
+
+pub(super) fn batches(batch_size: i64, beta: bool) -> RolloutStrategy {
+    RolloutStrategy::Batches(batched(batch_size, beta))
+}
+
+/// Batches that a user confirms.
+pub(super) fn confirmed(batch_size: i64, beta: bool) -> RolloutStrategy {
+    RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(batch_size, beta) })
 }
 
 pub(super) fn settings(strategy: RolloutStrategy) -> RolloutSettings {
@@ -97,7 +99,7 @@ pub(super) struct RolloutCluster {
     strays: Vec<i64>,
     pub last: Option<Decision>,
     /// Decisions with actions.
-    pub history: Vec<(u64, Vec<Action>)>,
+    pub history: Vec<(u64, Vec<RolloutAction>)>,
 }
 
 impl RolloutCluster {
@@ -180,7 +182,7 @@ impl RolloutCluster {
     }
 
     /// Additional terminating pods of each instance.
-    fn perform(&mut self, actions: &[Action]) -> Vec<(u32, usize)> {
+    fn perform(&mut self, actions: &[RolloutAction]) -> Vec<(u32, usize)> {
         let before: BTreeMap<u32, i64> = self.facts.slots.iter().map(|slot| (slot.number, slot.leaving)).collect();
         let left = perform_all(&mut self.facts.slots, self.facts.target, actions);
         self.facts.strays += left;
@@ -275,6 +277,32 @@ impl RolloutCluster {
             }
         }
         self.last.as_ref().expect("it was asked")
+    }
+
+    /// Makes one decision and confirms the batch that it waits for.
+    pub(super) fn decide_and_confirm(&mut self) -> Decision {
+        let decision = self.decide();
+        if let RolloutStatus::WaitingForConfirm { batch } = decision.report.status {
+            self.say(Control::Confirm(batch));
+        }
+        decision
+    }
+
+    /// The rollout ended, no instance is being updated and all are available.
+    pub(super) fn is_over(&self) -> bool {
+        let is_settled = self.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0);
+        is_settled && !self.facts.state.is_open() && self.available() == self.facts.replicas
+    }
+
+    /// Ticks until the rollout is over, at most this many times.
+    pub(super) fn finish(&mut self, most: usize) {
+        for _ in 0..most {
+            let actions = self.decide().actions;
+            self.pass();
+            if actions.is_empty() && self.is_over() {
+                return;
+            }
+        }
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &RolloutPod> {

@@ -1,15 +1,10 @@
 //! Commands of users, and when they are refused.
 
-use super::cluster::{RolloutCluster, batched};
-use crate::rollout::controller::{Action, BatchStrategy, Control, Refusal, RolloutStatus, RolloutStrategy, apply};
-
-fn confirmed() -> RolloutStrategy {
-    RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) })
-}
+use super::*;
 
 #[test]
 fn a_confirmation_names_the_batch_that_waits() {
-    let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[3, 3]);
     cluster.roll_out(2).decide();
     let say = |cluster: &RolloutCluster, control| apply(&cluster.facts.state, control, cluster.facts.now);
     assert_eq!(say(&cluster, Control::Confirm(1)), Err(Refusal::NotWaiting), "the batch is not done");
@@ -28,7 +23,7 @@ fn a_confirmation_names_the_batch_that_waits() {
 
 #[test]
 fn every_command_is_idempotent() {
-    let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[3, 3]);
     cluster.roll_out(2).run(3);
     for control in
         [Control::Pause, Control::Resume, Control::Freeze, Control::Unfreeze, Control::Skip(1), Control::Abort]
@@ -42,7 +37,7 @@ fn every_command_is_idempotent() {
 
 #[test]
 fn a_freeze_stops_scaling_too() {
-    let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[3, 3]);
     cluster.roll_out(2).decide();
     cluster.say(Control::Freeze);
     cluster.facts.replicas = 2;
@@ -55,7 +50,7 @@ fn a_freeze_stops_scaling_too() {
 
 #[test]
 fn a_rollout_does_not_wait_for_a_skipped_batch() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, false)), &[2, 2]);
+    let mut cluster = RolloutCluster::settled(batches(2, false), &[2, 2]);
     cluster.broken.insert(2);
     cluster.roll_out(2).run(3);
     assert_eq!(cluster.facts.state.batch, 1);
@@ -69,20 +64,20 @@ fn a_rollout_does_not_wait_for_a_skipped_batch() {
 
 #[test]
 fn an_abort_keeps_the_mix_permanently() {
-    let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[3, 3]);
     cluster.roll_out(2).run(3);
     cluster.say(Control::Abort);
     assert_eq!(cluster.run(5).report.status, RolloutStatus::Aborted);
     assert_eq!(cluster.revisions().iter().filter(|revision| **revision == 2).count(), 2);
     assert_eq!(apply(&cluster.facts.state, Control::Skip(1), cluster.facts.now), Err(Refusal::Over));
-    let mut done = RolloutCluster::settled(confirmed(), &[1]);
+    let mut done = RolloutCluster::settled(confirmed(2, false), &[1]);
     done.decide();
     assert_eq!(apply(&done.facts.state, Control::Abort, done.facts.now), Err(Refusal::Over));
 }
 
 #[test]
 fn in_a_pause_scaling_still_works_and_crashed_pods_keep_their_revision() {
-    let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
+    let mut cluster = RolloutCluster::settled(confirmed(2, false), &[3, 3]);
     cluster.roll_out(2).run(3);
     cluster.say(Control::Pause);
     cluster.facts.replicas = 8;
@@ -91,7 +86,7 @@ fn in_a_pause_scaling_still_works_and_crashed_pods_keep_their_revision() {
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Create { revision, .. } => Some(*revision),
+            RolloutAction::Create { revision, .. } => Some(*revision),
             _ => None,
         })
         .collect();

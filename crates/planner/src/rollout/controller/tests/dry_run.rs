@@ -1,41 +1,30 @@
 //! A rollout does what its dry run predicts.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
-use super::cluster::{RolloutCluster, batched, plan, rolling, units};
-use crate::rollout::batches::{BatchKind, Spread};
-use crate::rollout::controller::{Action, BatchStrategy, Control, InstanceChange, RolloutStatus, RolloutStrategy};
-use crate::rollout::limits::PodReplacement;
-use crate::rollout::numbers::Amount;
-use crate::rollout::properties::property;
+use super::*;
 
 #[test]
 fn the_plan_of_a_settled_group_is_empty() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Recreate, RolloutStrategy::Batches(batched(4, true))] {
-        let plan = plan(&RolloutCluster::settled(strategy, &[3, 3]).facts);
-        assert_eq!((plan.steps, plan.completes), (vec![], true));
+    for strategy in [rolling(1, 0), RolloutStrategy::Recreate, batches(4, true)] {
+        assert_eq!(plan(&RolloutCluster::settled(strategy, &[3, 3]).facts), (vec![], true));
     }
 }
 
 #[test]
 fn a_plan_lists_each_batch_its_instances_and_the_available_ones() {
-    let confirmed = RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) });
+    let confirmed = confirmed(4, true);
     let mut cluster = RolloutCluster::settled(confirmed, &[5, 5]);
     cluster.roll_out(2).say(Control::Pause);
-    let plan = plan(&cluster.facts);
-    let groups: Vec<_> = plan.steps.iter().map(|step| (step.batch, step.kind, step.changes.len())).collect();
-    assert_eq!(groups, [(1, Some(BatchKind::Beta), 2), (2, Some(BatchKind::Batch), 4), (3, Some(BatchKind::Batch), 4)]);
-    assert_eq!((plan.peak_extra, plan.min_available, plan.completes), (0, vec![3, 3], true));
-    assert_eq!(plan.steps[0].changes, BTreeMap::from([(1, InstanceChange::Renewed), (6, InstanceChange::Renewed)]));
-}
-
-#[test]
-fn a_plan_reports_the_highest_number_of_pods() {
-    let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
-    let plan = plan(&cluster.roll_out(2).facts);
-    assert_eq!((plan.peak_extra, plan.min_available, plan.steps.len()), (2, vec![4], 3));
+    let (steps, completes) = plan(&cluster.facts);
+    let beta = [RolloutAction::Renew(1), RolloutAction::Renew(6)];
+    let batches: Vec<_> = steps.iter().map(|step| (step.batch, step.kind, step.actions.len())).collect();
+    assert_eq!(
+        batches,
+        [(1, Some(BatchKind::Beta), 2), (2, Some(BatchKind::Batch), 4), (3, Some(BatchKind::Batch), 4)]
+    );
+    assert_eq!((&steps[0].actions[..], completes), (&beta[..], true));
+    assert_eq!(steps.iter().map(|step| step.available.clone()).collect::<Vec<_>>(), [[4, 4], [3, 3], [3, 3]]);
 }
 
 pub(super) fn any_strategy() -> impl Strategy<Value = RolloutStrategy> {
@@ -59,7 +48,7 @@ pub(super) fn any_strategy() -> impl Strategy<Value = RolloutStrategy> {
 }
 
 /// The actions in a cluster without faults, where each batch is confirmed immediately.
-fn executed(cluster: &mut RolloutCluster) -> Vec<(u64, Vec<Action>)> {
+fn executed(cluster: &mut RolloutCluster) -> Vec<(u64, Vec<RolloutAction>)> {
     cluster.history.clear();
     let mut quiet = 0;
     // A pod takes one tick, so two ticks without a change are the end.
@@ -86,12 +75,12 @@ property! {
         cluster.facts.replicas = replicas;
         cluster.facts.units = units(wishes.iter().map(|wish| wish.map(Amount::Count)));
         cluster.facts.target = if template { 2 } else { 1 };
-        let plan = plan(&cluster.facts);
-        let planned: Vec<_> = plan.steps.into_iter().map(|step| (step.batch, step.actions)).collect();
+        let (steps, completes) = plan(&cluster.facts);
+        let planned: Vec<_> = steps.into_iter().map(|step| (step.batch, step.actions)).collect();
         prop_assert_eq!(executed(&mut cluster), planned);
         let is_held = wishes.iter().all(|wish| *wish == Some(0));
         if !is_held {
-            prop_assert!(plan.completes);
+            prop_assert!(completes);
             prop_assert_eq!(i64::try_from(cluster.facts.slots.len()).expect("few"), replicas);
             let target = cluster.facts.target;
             prop_assert!(cluster.pods().all(|pod| pod.revision == target), "{:?}", cluster.facts.slots);
@@ -109,9 +98,7 @@ property! {
         cluster.facts.slots.iter_mut().skip(stopped.unwrap_or(9)).take(1).for_each(|slot| slot.is_stopped = true);
         cluster.roll_out(2);
         executed(&mut cluster);
-        let finished = plan(&cluster.facts);
-        prop_assert!(finished.completes);
-        prop_assert_eq!(finished.steps, []);
+        prop_assert_eq!(plan(&cluster.facts), (vec![], true));
     }
 }
 
@@ -120,7 +107,7 @@ property! {
 #[test]
 fn a_rollout_of_a_thousand_instances_is_decided_step_by_step() {
     let thousand = [334, 333, 333];
-    let grouped_by_tens = RolloutStrategy::Batches(batched(10, true));
+    let grouped_by_tens = batches(10, true);
     for strategy in [rolling(10, 10), rolling(250, 0), RolloutStrategy::Recreate, grouped_by_tens] {
         let mut cluster = RolloutCluster::settled(strategy, &thousand);
         cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);

@@ -1,17 +1,10 @@
 //! Deadlines and failures: when a rollout is stuck or failed, and what follows.
 
-use std::time::Duration;
-
-use super::cluster::{RolloutCluster, batched, rolling};
-use crate::rollout::controller::{
-    BatchStrategy, Cause, Control, FailureAction, FailureResponse, RolloutPod, RolloutStatus, RolloutStrategy,
-};
-use crate::rollout::moment::Moment;
-use crate::rollout::numbers::Amount;
+use super::*;
 
 /// Four instances, two at a time, to a revision that never becomes ready.
 fn broken(action: FailureAction) -> RolloutCluster {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, false)), &[2, 2]);
+    let mut cluster = RolloutCluster::settled(batches(2, false), &[2, 2]);
     cluster.facts.settings.failure_action = action;
     cluster.facts.settings.deadline = Some(Duration::from_secs(10));
     cluster.broken.insert(2);
@@ -142,7 +135,7 @@ fn a_crash_loop_that_is_ready_at_times_does_not_postpone_the_deadline() {
 
 #[test]
 fn a_slow_batch_makes_progress_with_each_pod() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(8, false)), &[8]);
+    let mut cluster = RolloutCluster::settled(batches(8, false), &[8]);
     cluster.facts.settings.deadline = Some(Duration::from_secs(10));
     cluster.broken.insert(2);
     cluster.roll_out(2);
@@ -170,8 +163,7 @@ fn old_restarts_of_an_instance_do_not_fail_the_rollback_to_its_revision() {
 #[test]
 fn a_crash_while_waiting_for_confirmation_is_a_failure() {
     let mut cluster = broken(FailureAction::Hold);
-    cluster.facts.settings.strategy =
-        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) });
+    cluster.facts.settings.strategy = confirmed(2, false);
     cluster.broken.clear();
     assert_eq!(cluster.run(4).report.status, RolloutStatus::WaitingForConfirm { batch: 1 });
     crash(&mut cluster);

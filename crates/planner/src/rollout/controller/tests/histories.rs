@@ -2,15 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::cluster::{RolloutCluster, batched, rolling};
-use crate::rollout::batches::Spread;
-use crate::rollout::controller::{
-    Action, BatchStrategy, Control, RolloutPod, RolloutStatus, RolloutStrategy, Slot, UnitCount, apply,
-};
-use crate::rollout::limits::{PodReplacement, RolloutLimits};
-use crate::rollout::numbers::Amount;
-use crate::rollout::properties::property;
-use crate::rollout::transition;
+use super::*;
 
 pub(super) fn replacement() -> impl Strategy<Value = PodReplacement> {
     prop::sample::select(vec![PodReplacement::Started, PodReplacement::Complete])
@@ -37,14 +29,8 @@ fn total(cluster: &RolloutCluster) -> i64 {
     cluster.facts.slots.iter().map(of).sum()
 }
 
-/// The rollout ended, no instance is being updated and all are available.
-pub(super) fn is_over(cluster: &RolloutCluster) -> bool {
-    let is_settled = cluster.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0);
-    is_settled && !cluster.facts.state.is_open() && cluster.available() == cluster.facts.replicas
-}
-
 /// One tick of a rolling update, with its invariants.
-fn tick(cluster: &mut RolloutCluster, limits: &RolloutLimits) -> Result<Vec<Action>, TestCaseError> {
+fn tick(cluster: &mut RolloutCluster, limits: &RolloutLimits) -> Result<Vec<RolloutAction>, TestCaseError> {
     let before = cluster.available();
     let actions = cluster.decide().actions;
     prop_assert!(total(cluster) <= limits.max_total, "{} pods after {actions:?}", total(cluster));
@@ -67,7 +53,7 @@ property! {
         for time in 0..400 {
             kills.iter().filter(|(when, _)| *when == time).for_each(|(_, at)| cluster.kill(*at));
             let actions = tick(&mut cluster, &limits)?;
-            if time > 40 && actions.is_empty() && is_over(&cluster) {
+            if time > 40 && actions.is_empty() && cluster.is_over() {
                 break;
             }
         }
@@ -96,7 +82,7 @@ property! {
         }
         cluster.roll_out(last);
         for _ in 0..400 {
-            if tick(&mut cluster, &limits)?.is_empty() && is_over(&cluster) {
+            if tick(&mut cluster, &limits)?.is_empty() && cluster.is_over() {
                 break;
             }
         }
@@ -107,7 +93,7 @@ property! {
     fn a_broken_revision_stalls_and_an_undo_leaves_healthy_old_pods_alone(
         replicas in 1..12usize, surge in 0..5i64, unavailable in 0..5i64, replacement in replacement(), is_batched: bool,
     ) {
-        let strategy = if is_batched { RolloutStrategy::Batches(batched(surge.max(1), true)) } else { rolling(surge, unavailable) };
+        let strategy = if is_batched { batches(surge.max(1), true) } else { rolling(surge, unavailable) };
         let mut cluster = RolloutCluster::settled(strategy, &[replicas]);
         cluster.facts.settings.replacement = Some(replacement);
         (cluster.start, cluster.end) = (1, 1);
@@ -119,7 +105,7 @@ property! {
         cluster.history.clear();
         prop_assert_eq!(cluster.undo(3).run(300).report.status, RolloutStatus::Complete);
         let touched = cluster.history.iter().flat_map(|(_, actions)| actions).any(|action| match action {
-            Action::Renew(number) | Action::Promote(number) | Action::Retire(number) => good.contains(number),
+            RolloutAction::Renew(number) | RolloutAction::Promote(number) | RolloutAction::Retire(number) => good.contains(number),
             _ => false,
         });
         prop_assert!(!touched, "{:?}", cluster.history);
@@ -149,7 +135,7 @@ property! {
             };
             prop_assert!(decision.report.units.iter().enumerate().all(is_committed));
             cluster.pass();
-            if time > 60 && decision.actions.is_empty() && is_over(&cluster) {
+            if time > 60 && decision.actions.is_empty() && cluster.is_over() {
                 break;
             }
         }

@@ -1,22 +1,16 @@
 //! Random histories of groups that are scaled, divided over units, and short of room.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 
-use super::cluster::{RolloutCluster, batched, rolling};
-use super::histories::{is_over, replacement};
-use crate::rollout::controller::{AutoReschedule, BatchStrategy, Control, FailBack, RolloutStatus, RolloutStrategy};
-use crate::rollout::limits::RolloutLimits;
-use crate::rollout::numbers::Amount;
-use crate::rollout::properties::property;
+use super::histories::replacement;
+use super::*;
 
 property! {
     fn scaling_at_any_time_advances_no_unit_and_the_rollout_completes(
         sizes in prop::collection::vec(1..6usize, 1..4), steps in prop::collection::vec((1..6usize, 1..20i64), 1..5),
         is_batched: bool, surge in 0..3i64,
     ) {
-        let strategy = if is_batched { RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(3, true) }) } else { rolling(surge, 1) };
+        let strategy = if is_batched { confirmed(3, true) } else { rolling(surge, 1) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
         (cluster.start, cluster.end) = (1, 1);
         cluster.roll_out(2);
@@ -34,12 +28,9 @@ property! {
             cluster.say(Control::Resume);
         }
         for _ in 0..300 {
-            let decision = cluster.decide();
-            if let RolloutStatus::WaitingForConfirm { batch } = decision.report.status {
-                cluster.say(Control::Confirm(batch));
-            }
+            let decision = cluster.decide_and_confirm();
             cluster.pass();
-            if decision.actions.is_empty() && is_over(&cluster) {
+            if decision.actions.is_empty() && cluster.is_over() {
                 break;
             }
         }
@@ -52,7 +43,7 @@ property! {
         sizes in prop::collection::vec(0..6usize, 2..4), wishes in prop::collection::vec(prop::option::of(0..6i64), 2..4),
         is_batched: bool,
     ) {
-        let strategy = if is_batched { RolloutStrategy::Batches(batched(3, true)) } else { rolling(1, 0) };
+        let strategy = if is_batched { batches(3, true) } else { rolling(1, 0) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
         (cluster.start, cluster.end) = (2, 2);
         for (unit, wish) in cluster.facts.units.iter_mut().zip(&wishes) {
@@ -101,13 +92,7 @@ property! {
             prop_assert!(cluster.available() >= before.min(limits.min_available) || cluster.mix().len() < 2, "{before} served, then {} after {actions:?}", cluster.available());
         }
         cluster.broken.clear();
-        for _ in 0..300 {
-            let actions = cluster.decide().actions;
-            cluster.pass();
-            if actions.is_empty() && is_over(&cluster) {
-                break;
-            }
-        }
+        cluster.finish(300);
         prop_assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
         prop_assert!(cluster.revisions().iter().all(|revision| *revision == 2));
     }
@@ -116,7 +101,7 @@ property! {
         sizes in prop::collection::vec(1..5usize, 2..4), room in prop::collection::vec(0..5usize, 1..3),
         is_batched: bool, surge in 0..4i64, unavailable in 0..3i64,
     ) {
-        let strategy = if is_batched { RolloutStrategy::Batches(batched(surge.max(1), true)) } else { rolling(surge, unavailable) };
+        let strategy = if is_batched { batches(surge.max(1), true) } else { rolling(surge, unavailable) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
         cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
         cluster.facts.settings.auto_reschedule =
@@ -125,13 +110,7 @@ property! {
         // The last unit has room for all pods; the others for at most those that run there.
         cluster.room = room.into_iter().take(sizes.len() - 1).map(Some).collect();
         cluster.roll_out(2);
-        for _ in 0..400 {
-            let actions = cluster.decide().actions;
-            cluster.pass();
-            if actions.is_empty() && is_over(&cluster) {
-                break;
-            }
-        }
+        cluster.finish(400);
         let decision = cluster.decide();
         prop_assert_eq!(decision.report.status, RolloutStatus::Complete, "{:?}", cluster.facts);
         prop_assert!(cluster.revisions().iter().all(|revision| *revision == 2));
@@ -143,7 +122,7 @@ property! {
         sizes in prop::collection::vec(1..5usize, 2..5), replicas in 1..16i64, ticks in 1..12usize, is_batched: bool,
         rotation in 1..4usize,
     ) {
-        let strategy = if is_batched { RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(3, true) }) } else { rolling(2, 1) };
+        let strategy = if is_batched { confirmed(3, true) } else { rolling(2, 1) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
         cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
         cluster.facts.replicas = replicas;

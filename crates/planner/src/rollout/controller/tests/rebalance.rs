@@ -1,14 +1,6 @@
 //! Moves of instances between units.
 
-use std::time::Duration;
-
-use super::cluster::{RolloutCluster, batched, healthy, rolling};
-use crate::rollout::controller::{
-    Action, AutoReschedule, BatchStrategy, Cause, Control, FailBack, RolloutStatus, RolloutStrategy, UnitFacts,
-};
-use crate::rollout::moment::Moment;
-use crate::rollout::numbers::Amount;
-use crate::rollout::recreate::PodPhase;
+use super::*;
 
 fn sizes(cluster: &RolloutCluster) -> Vec<usize> {
     (0..cluster.facts.units.len()).map(|at| cluster.facts.slots.iter().filter(|slot| slot.unit == at).count()).collect()
@@ -16,17 +8,17 @@ fn sizes(cluster: &RolloutCluster) -> Vec<usize> {
 
 #[test]
 fn quota_that_moves_is_made_before_it_is_broken() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
+    for strategy in [rolling(1, 0), batches(4, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[5, 5]);
         cluster.facts.units[0].wish = Some(Amount::Count(8));
         let decision = cluster.decide();
-        let moved = |slot| Action::Move { slot, unit: 0 };
+        let moved = |slot| RolloutAction::Move { slot, unit: 0 };
         assert_eq!((decision.actions, sizes(&cluster)), (vec![moved(10), moved(9), moved(8)], vec![5, 5]));
         cluster.pass();
         cluster.facts.slots[9].next.as_mut().expect("it moves").pod.ready.ready = false;
-        assert_eq!(cluster.decide().actions, [Action::Promote(8), Action::Promote(9)]);
+        assert_eq!(cluster.decide().actions, [RolloutAction::Promote(8), RolloutAction::Promote(9)]);
         cluster.pass();
-        assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![Action::Promote(10)], vec![8, 2]));
+        assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![RolloutAction::Promote(10)], vec![8, 2]));
     }
 }
 
@@ -36,20 +28,20 @@ fn an_unavailable_instance_moves_immediately() {
     cluster.kill(2);
     cluster.facts.units[0].wish = Some(Amount::Count(3));
     let decision = cluster.decide();
-    assert_eq!(decision.actions, [Action::Move { slot: 3, unit: 0 }, Action::Promote(3)]);
+    assert_eq!(decision.actions, [RolloutAction::Move { slot: 3, unit: 0 }, RolloutAction::Promote(3)]);
 }
 
 #[test]
 fn an_instance_that_exited_permanently_does_not_block_moves() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
+    for strategy in [rolling(1, 0), batches(4, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[2, 2]);
         cluster.kill(0);
         cluster.facts.units[0].wish = Some(Amount::Count(3));
-        assert_eq!(cluster.decide().actions, [Action::Move { slot: 4, unit: 0 }]);
+        assert_eq!(cluster.decide().actions, [RolloutAction::Move { slot: 4, unit: 0 }]);
         cluster.facts.slots[3].next.as_mut().expect("it moves").pod = healthy(1);
         assert_eq!(cluster.decide().actions, [], "the first may come back");
         cluster.facts.slots[0].main.as_mut().expect("a pod").phase = PodPhase::Failed;
-        assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![Action::Promote(4)], vec![3, 1]));
+        assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![RolloutAction::Promote(4)], vec![3, 1]));
     }
 }
 
@@ -59,13 +51,13 @@ fn a_move_that_is_no_longer_needed_is_reverted() {
     cluster.facts.units[0].wish = Some(Amount::Count(5));
     cluster.decide();
     cluster.facts.units[0].wish = None;
-    assert_eq!(cluster.decide().actions, [Action::Drop(5), Action::Drop(6)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Drop(5), RolloutAction::Drop(6)]);
     assert_eq!(sizes(&cluster), [3, 3]);
 }
 
 #[test]
 fn instances_leave_an_undeclared_unit() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[2, 2, 2]);
+    let mut cluster = RolloutCluster::settled(batches(4, true), &[2, 2, 2]);
     cluster.facts.units.pop();
     cluster.run(1);
     cluster.decide();
@@ -74,7 +66,7 @@ fn instances_leave_an_undeclared_unit() {
 
 /// Ten instances in two units, updated to revision 2 together; some of the new pods are unschedulable.
 fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> RolloutCluster {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(10, false)), &[5, 5]);
+    let mut cluster = RolloutCluster::settled(batches(10, false), &[5, 5]);
     cluster.facts.units.iter_mut().zip(free).for_each(|(unit, free_slots)| unit.free_slots = free_slots);
     cluster.facts.settings.auto_reschedule =
         Some(AutoReschedule { delay: Duration::from_secs(30), fail_back: FailBack::Lazy });
@@ -93,7 +85,7 @@ fn unschedulable_pods_move_to_units_with_room_after_the_delay() {
     let mut cluster = stuck([None, None], &[0]);
     assert_eq!(cluster.decide().actions, []);
     cluster.facts.now = Moment::from_secs(1_030);
-    let moved = |slot| Action::Reassign { slot, unit: 1 };
+    let moved = |slot| RolloutAction::Reassign { slot, unit: 1 };
     assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![moved(1), moved(2)], vec![3, 7]));
     assert_eq!(
         (cluster.facts.state.allotment.targets.clone(), cluster.facts.state.committed.clone()),
@@ -162,12 +154,12 @@ fn crowded(strategy: RolloutStrategy, sizes: &[usize]) -> RolloutCluster {
 #[test]
 fn an_unschedulable_surge_pod_moves_to_another_unit_and_so_does_the_instance() {
     let mut cluster = crowded(rolling(1, 0), &[1, 1]);
-    assert_eq!(cluster.decide().actions, [Action::Surge(1)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Surge(1)]);
     (0..3).for_each(|_| cluster.pass());
-    assert_eq!(cluster.decide().actions, [Action::Divert { slot: 1, unit: 1 }]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Divert { slot: 1, unit: 1 }]);
     assert_eq!(cluster.facts.state.allotment.targets, [0, 2]);
     cluster.pass();
-    assert_eq!(cluster.decide().actions, [Action::Promote(1), Action::Surge(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Promote(1), RolloutAction::Surge(2)]);
     assert_eq!(cluster.run(10).report.status, RolloutStatus::Complete);
     assert_eq!((sizes(&cluster), cluster.revisions()), (vec![0, 2], vec![2, 2]));
 }
@@ -195,14 +187,14 @@ fn an_unschedulable_surge_pod_fails_the_rollout() {
 
 #[test]
 fn quota_follows_pods_that_get_stuck_one_after_the_other() {
-    let mut cluster = crowded(RolloutStrategy::Batches(batched(1, false)), &[3, 3]);
+    let mut cluster = crowded(batches(1, false), &[3, 3]);
     assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete);
     assert_eq!((sizes(&cluster), cluster.facts.state.allotment.sent.clone()), (vec![0, 6], vec![(0, 1)]));
 }
 
 #[test]
 fn a_stuck_surplus_pod_moves_to_a_unit_below_its_target() {
-    for strategy in [rolling(1, 0), rolling(0, 1), RolloutStrategy::Batches(batched(1, true))] {
+    for strategy in [rolling(1, 0), rolling(0, 1), batches(1, true)] {
         let mut cluster = crowded(strategy, &[3, 1]);
         cluster.facts.settings.auto_reschedule = None;
         cluster.facts.units[0].wish = Some(Amount::Count(0));
@@ -219,7 +211,7 @@ fn an_abort_stops_a_diverted_surge_pod() {
     cluster.decide();
     cluster.say(Control::Abort);
     let decision = cluster.decide();
-    assert_eq!(decision.actions[0], Action::Drop(1));
+    assert_eq!(decision.actions[0], RolloutAction::Drop(1));
     (0..5).for_each(|_| {
         cluster.decide();
         cluster.pass();

@@ -1,13 +1,6 @@
 //! Rolling updates and Recreate, as executed histories.
 
-use std::collections::BTreeMap;
-
-use super::cluster::{RolloutCluster, healthy, rolling, settings};
-use crate::rollout::controller::{
-    Action, Control, RolloutPod, RolloutStatus, RolloutStrategy, Slot, SurgePod, controller,
-};
-use crate::rollout::limits::PodReplacement;
-use crate::rollout::numbers::Amount;
+use super::*;
 
 /// The states `old,new` in which nothing can happen until a pod becomes available.
 fn states(strategy: RolloutStrategy, replicas: usize) -> Vec<(usize, usize)> {
@@ -45,12 +38,12 @@ fn the_traces_of_r_35() {
 fn the_lowest_number_gets_the_surge_pod_which_is_promoted() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
     cluster.roll_out(2).run(20);
-    let actions: Vec<Vec<Action>> = cluster.history.into_iter().map(|(_, actions)| actions).collect();
+    let actions: Vec<Vec<RolloutAction>> = cluster.history.into_iter().map(|(_, actions)| actions).collect();
     let expected = [
-        vec![Action::Surge(1)],
-        vec![Action::Promote(1), Action::Surge(2)],
-        vec![Action::Promote(2), Action::Surge(3)],
-        vec![Action::Promote(3)],
+        vec![RolloutAction::Surge(1)],
+        vec![RolloutAction::Promote(1), RolloutAction::Surge(2)],
+        vec![RolloutAction::Promote(2), RolloutAction::Surge(3)],
+        vec![RolloutAction::Promote(3)],
     ];
     assert_eq!(actions, expected);
 }
@@ -90,12 +83,13 @@ fn an_undo_removes_crash_looping_pods_and_spares_healthy_ones() {
         .collect();
     cluster.undo(3);
     let decision = cluster.decide();
-    let dropped = decision.actions.iter().filter(|action| matches!(action, Action::Drop(_))).count();
+    let dropped = decision.actions.iter().filter(|action| matches!(action, RolloutAction::Drop(_))).count();
     assert_eq!((dropped, cluster.mix()), (3, BTreeMap::from([(1, 8), (2, 1), (3, 2)])), "{:?}", decision.actions);
     assert_eq!(cluster.run(20).report.status, RolloutStatus::Complete);
     assert_eq!(cluster.mix(), BTreeMap::from([(1, 8), (3, 2)]));
-    let touched =
-        |action: &Action| good.iter().any(|slot| matches!(action, Action::Renew(n) | Action::Promote(n) if n == slot));
+    let touched = |action: &RolloutAction| {
+        good.iter().any(|slot| matches!(action, RolloutAction::Renew(n) | RolloutAction::Promote(n) if n == slot))
+    };
     assert!(!cluster.history[1..].iter().flat_map(|(_, actions)| actions).any(touched));
 }
 
@@ -135,22 +129,14 @@ fn recreate_stops_all_old_pods_before_it_starts_new_ones() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[3]);
     cluster.end = 3;
     cluster.roll_out(2).run(20);
-    let create = |slot| Action::Create { slot, unit: 0, revision: 2 };
-    let actions: Vec<Vec<Action>> = cluster.history.iter().map(|(_, actions)| actions.clone()).collect();
-    let expected =
-        [vec![Action::Retire(1), Action::Retire(2), Action::Retire(3)], vec![create(1), create(2), create(3)]];
+    let create = |slot| RolloutAction::Create { slot, unit: 0, revision: 2 };
+    let actions: Vec<Vec<RolloutAction>> = cluster.history.iter().map(|(_, actions)| actions.clone()).collect();
+    let expected = [
+        vec![RolloutAction::Retire(1), RolloutAction::Retire(2), RolloutAction::Retire(3)],
+        vec![create(1), create(2), create(3)],
+    ];
     assert_eq!(actions, expected);
     assert_eq!(cluster.last.expect("asked").report.status, RolloutStatus::Complete);
-}
-
-#[test]
-fn a_pause_in_the_middle_of_recreate_does_not_keep_the_group_down() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
-    cluster.roll_out(2).decide();
-    cluster.say(Control::Pause);
-    cluster.pass();
-    cluster.decide();
-    assert_eq!(cluster.revisions(), [2, 2]);
 }
 
 #[test]
@@ -161,7 +147,7 @@ fn a_paused_rollout_changes_nothing_and_continues_where_it_stopped() {
     cluster.pass();
     assert_eq!((cluster.decide().actions, cluster.run(1).report.status), (vec![], RolloutStatus::Paused));
     cluster.say(Control::Resume);
-    assert_eq!(cluster.decide().actions, [Action::Promote(1), Action::Surge(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Promote(1), RolloutAction::Surge(2)]);
 }
 
 #[test]
@@ -172,7 +158,7 @@ fn an_abort_keeps_the_mix_and_leaves_no_instance_with_two_pods() {
     let second = cluster.facts.slots[1].next.as_mut().expect("it is doubled");
     second.pod.ready.ready = false;
     cluster.say(Control::Abort);
-    assert_eq!(cluster.decide().actions, [Action::Promote(1), Action::Drop(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Promote(1), RolloutAction::Drop(2)]);
     assert_eq!((cluster.run(5).report.status, cluster.revisions()), (RolloutStatus::Aborted, vec![2, 1, 1, 1]));
 }
 
@@ -183,8 +169,8 @@ fn a_stopped_instance_is_not_counted_and_is_updated_last() {
     stopped.is_stopped = true;
     stopped.main.as_mut().expect("it has one").ready.ready = false;
     cluster.roll_out(2).run(20);
-    let actions: Vec<Action> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
-    assert_eq!(actions, [Action::Renew(2), Action::Renew(3), Action::Renew(1)]);
+    let actions: Vec<RolloutAction> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
+    assert_eq!(actions, [RolloutAction::Renew(2), RolloutAction::Renew(3), RolloutAction::Renew(1)]);
     assert_eq!(cluster.last.expect("asked").report.status, RolloutStatus::Complete);
 }
 
@@ -192,10 +178,10 @@ fn a_stopped_instance_is_not_counted_and_is_updated_last() {
 fn unavailable_pods_go_first_then_by_rank() {
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[4]);
     cluster.facts.slots[2].main.as_mut().expect("one").ready.ready = false;
-    assert_eq!(cluster.roll_out(2).decide().actions, [Action::Renew(3)]);
+    assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(3)]);
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[4]);
     cluster.facts.slots[3].main.as_mut().expect("one").cost = -5;
-    assert_eq!(cluster.roll_out(2).decide().actions, [Action::Renew(4)]);
+    assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(4)]);
 }
 
 #[test]
@@ -204,7 +190,7 @@ fn recreate_keeps_a_surge_pod_of_the_target_revision() {
     cluster.roll_out(2);
     cluster.facts.slots[0].next = Some(SurgePod { unit: 0, pod: healthy(2) });
     cluster.facts.settings = settings(RolloutStrategy::Recreate);
-    assert_eq!(controller(&cluster.facts).actions, [Action::Promote(1), Action::Retire(2)]);
+    assert_eq!(controller(&cluster.facts).actions, [RolloutAction::Promote(1), RolloutAction::Retire(2)]);
 }
 
 #[test]
@@ -216,20 +202,22 @@ fn an_in_place_update_does_not_stop_a_pod_without_a_replacement_while_others_ter
     cluster.facts.slots[0].main = Some(healthy(2));
     cluster.facts.slots[0].leaving = 0;
     cluster.facts.slots[1].leaving = 1;
-    assert_eq!(controller(&cluster.facts).actions, [Action::Renew(3)]);
+    assert_eq!(controller(&cluster.facts).actions, [RolloutAction::Renew(3)]);
 }
 
 #[test]
-fn an_abort_in_the_middle_of_recreate_does_not_keep_the_group_down() {
-    let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
-    cluster.end = 2;
-    cluster.roll_out(2).decide();
-    cluster.say(Control::Abort);
-    for _ in 0..5 {
-        cluster.pass();
-        cluster.decide();
+fn a_pause_or_an_abort_in_the_middle_of_recreate_does_not_keep_the_group_down() {
+    for (control, status) in [(Control::Pause, RolloutStatus::Paused), (Control::Abort, RolloutStatus::Aborted)] {
+        let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
+        cluster.end = 2;
+        cluster.roll_out(2).decide();
+        cluster.say(control);
+        for _ in 0..5 {
+            cluster.pass();
+            cluster.decide();
+        }
+        assert_eq!((cluster.revisions(), cluster.last.expect("asked").report.status), (vec![2, 2], status));
     }
-    assert_eq!((cluster.revisions(), cluster.last.expect("asked").report.status), (vec![2, 2], RolloutStatus::Aborted));
 }
 
 #[test]

@@ -1,27 +1,16 @@
 //! Arbitrary states, also unreachable ones: stored by another version, or repaired by hand.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 
-use super::cluster::{RolloutCluster, batched, plan, rolling, units};
 use super::dry_run::any_strategy;
-use crate::rollout::availability::Ready;
-use crate::rollout::controller::{
-    Action, BatchStrategy, Control, RolloutFacts, RolloutPod, RolloutStatus, RolloutStrategy, Slot, SurgePod,
-    controller,
-};
-use crate::rollout::numbers::Amount;
-use crate::rollout::properties::property;
-use crate::rollout::recreate;
-use crate::rollout::transition::RolloutPhase;
+use super::*;
 
 fn any_pod() -> impl Strategy<Value = RolloutPod> {
     (1..4u32, any::<[bool; 4]>()).prop_map(|(revision, [is_made, is_ready, is_placed, is_preparing])| {
         let mut pod = RolloutPod::ordered(revision);
         let then = RolloutCluster::settled(RolloutStrategy::Recreate, &[]).facts.now;
         if is_made {
-            (pod.created, pod.phase, pod.node) = (Some(then), recreate::PodPhase::Running, "n".to_owned());
+            (pod.created, pod.phase, pod.node) = (Some(then), PodPhase::Running, "n".to_owned());
             pod.ready = Ready { ready: is_ready, since: is_ready.then_some(then) };
             pod.is_preparing = is_preparing;
         } else if !is_placed {
@@ -94,7 +83,7 @@ property! {
         cluster.decide();
         let is_held = facts.units.iter().all(|unit| unit.wish == Some(Amount::Count(0)));
         let is_over = decision.state.phase == RolloutPhase::Aborted;
-        prop_assert!(plan(&facts).completes || is_held || is_over, "{:?}", plan(&facts));
+        prop_assert!(plan(&facts).1 || is_held || is_over, "{:?}", plan(&facts));
     }
 
     fn a_rollout_completes_after_a_change_of_strategy(
@@ -110,10 +99,7 @@ property! {
         cluster.facts.settings.strategy = after;
         let mut quiet = 0;
         for _ in 0..300 {
-            let decision = cluster.decide();
-            if let RolloutStatus::WaitingForConfirm { batch } = decision.report.status {
-                cluster.say(Control::Confirm(batch));
-            }
+            let decision = cluster.decide_and_confirm();
             cluster.pass();
             let is_over = decision.actions.is_empty() && !decision.state.is_open();
             quiet = if is_over { quiet + 1 } else { 0 };
@@ -140,12 +126,12 @@ property! {
         for action in decision.actions {
             let is_allowed = match action {
                 // A Recreate rollout that stopped all pods starts new ones.
-                Action::Create { .. } => there < paused.replicas || is_recreating,
-                Action::Remove(_) => there > paused.replicas,
+                RolloutAction::Create { .. } => there < paused.replicas || is_recreating,
+                RolloutAction::Remove(_) => there > paused.replicas,
                 // Stopped instances need no second pod, and a scale-down may remove some.
-                Action::Drop(_) | Action::Promote(_) => true,
-                Action::Surge(_) | Action::Renew(_) | Action::Retire(_) | Action::Move { .. } => false,
-                Action::Reassign { .. } | Action::Divert { .. } => false,
+                RolloutAction::Drop(_) | RolloutAction::Promote(_) => true,
+                RolloutAction::Surge(_) | RolloutAction::Renew(_) | RolloutAction::Retire(_) | RolloutAction::Move { .. } => false,
+                RolloutAction::Reassign { .. } | RolloutAction::Divert { .. } => false,
             };
             prop_assert!(is_allowed, "{action:?}");
         }
@@ -160,7 +146,10 @@ fn an_in_place_update_takes_one_instance_at_a_time_and_waits_for_terminating_pod
     let mut least = 3;
     for _ in 0..40 {
         let actions = cluster.decide().actions;
-        assert!(actions.len() <= 1 && actions.iter().all(|action| matches!(action, Action::Renew(_))), "{actions:?}");
+        assert!(
+            actions.len() <= 1 && actions.iter().all(|action| matches!(action, RolloutAction::Renew(_))),
+            "{actions:?}"
+        );
         least = least.min(cluster.available());
         let double = cluster
             .facts
@@ -175,7 +164,7 @@ fn an_in_place_update_takes_one_instance_at_a_time_and_waits_for_terminating_pod
 
 #[test]
 fn a_stopped_instance_neither_blocks_a_rollout_nor_starts() {
-    for strategy in [rolling(1, 0), RolloutStrategy::Recreate, RolloutStrategy::Batches(batched(2, true))] {
+    for strategy in [rolling(1, 0), RolloutStrategy::Recreate, batches(2, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[4]);
         let stopped = &mut cluster.facts.slots[1];
         stopped.is_stopped = true;
@@ -189,10 +178,7 @@ fn a_stopped_instance_neither_blocks_a_rollout_nor_starts() {
 
 #[test]
 fn a_rollout_waiting_for_confirmation_continues_when_its_strategy_has_no_batches() {
-    let mut cluster = RolloutCluster::settled(
-        RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, true) }),
-        &[3],
-    );
+    let mut cluster = RolloutCluster::settled(confirmed(2, true), &[3]);
     assert_eq!(cluster.roll_out(2).run(3).report.status, RolloutStatus::WaitingForConfirm { batch: 1 });
     cluster.facts.settings.strategy = rolling(1, 0);
     assert_eq!(cluster.run(10).report.status, RolloutStatus::Complete);
@@ -202,8 +188,8 @@ fn a_rollout_waiting_for_confirmation_continues_when_its_strategy_has_no_batches
 fn a_rolling_update_that_becomes_one_by_batches_leaves_no_instance_with_two_pods() {
     let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
     cluster.roll_out(2).decide();
-    cluster.facts.settings.strategy = RolloutStrategy::Batches(batched(1, false));
-    assert_eq!(cluster.decide().actions[..2], [Action::Drop(1), Action::Drop(2)]);
+    cluster.facts.settings.strategy = batches(1, false);
+    assert_eq!(cluster.decide().actions[..2], [RolloutAction::Drop(1), RolloutAction::Drop(2)]);
     assert_eq!(cluster.run(20).report.status, RolloutStatus::Complete);
     assert_eq!(cluster.revisions(), [2, 2, 2, 2]);
 }
@@ -215,5 +201,5 @@ fn of_two_pods_of_the_target_revision_the_available_one_stays() {
         slot.next = slot.main.clone().map(|pod| SurgePod { unit: 0, pod });
     }
     cluster.facts.slots[1].main.as_mut().expect("one").ready.ready = false;
-    assert_eq!(cluster.decide().actions, [Action::Drop(1), Action::Promote(2)]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Drop(1), RolloutAction::Promote(2)]);
 }

@@ -1,0 +1,107 @@
+//! Everything that `deployctl` writes to a terminal passes through here, so that no text of the API can control it.
+//!
+//! Anybody who may deploy chooses causes, names, log lines and error texts. Raw, they could set the title of an operator's
+//! terminal, hide lines or type into its input. Control characters are therefore shown as escapes: `\x1b]0;title\x07`.
+//! The macros below replace `println!` and `eprintln!` in this crate; only JSON is printed as it is.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+macro_rules! println {
+    ($($text:tt)*) => { $crate::output::terminal::print(&format!($($text)*)) };
+}
+
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::output::terminal::print_error(&format!($($text)*)) };
+}
+
+/// Prints a line to standard output.
+pub fn print(text: &str) {
+    std::println!("{}", lines(text));
+}
+
+/// Prints a line to standard error.
+pub fn print_error(text: &str) {
+    std::eprintln!("{}", lines(text));
+}
+
+/// Prints a question to standard error and leaves the cursor behind it.
+pub(crate) fn prompt(text: &str) {
+    std::eprint!("{}", lines(text));
+}
+
+/// Prints JSON for other programs, without escapes of ours.
+pub(crate) fn print_json(json: &str) {
+    std::println!("{json}");
+}
+
+/// A text of several lines with every control character but the line breaks escaped.
+fn lines(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c != '\n' && is_control(c))
+}
+
+/// A text for a place that has one line: line breaks are escaped too, so that a text cannot look like further rows.
+pub(crate) fn inline(text: &str) -> Cow<'_, str> {
+    escape(text, is_control)
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        let result = match (is_escaped(c), u32::from(c)) {
+            (false, _) => escaped.write_char(c),
+            (true, 0x0a) => escaped.write_str("\\n"),
+            (true, code @ 0..=0xff) => write!(escaped, "\\x{code:02x}"),
+            (true, code) => write!(escaped, "\\u{{{code:x}}}"),
+        };
+        result.expect("a String takes every text");
+    }
+    Cow::Owned(escaped)
+}
+
+/// C0, DEL and C1, line and paragraph separators, and the marks that change the direction of a text.
+fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_as_escapes() {
+        assert_eq!(lines("\x1b]0;owned\x07\x1b[2J"), "\\x1b]0;owned\\x07\\x1b[2J");
+        assert_eq!(lines("a\u{9b}31m\u{7f}\rb\u{202e}c\u{2066}"), "a\\x9b31m\\x7f\\x0db\\u{202e}c\\u{2066}");
+        assert_eq!(lines("two\nlines"), "two\nlines");
+        assert_eq!(inline("two\nlines\t"), "two\\nlines\\x09");
+    }
+
+    #[test]
+    fn ordinary_texts_stay_as_they_are() {
+        let text = "wéb 部署 🚀 \\x1b ä\n- ok";
+        assert!(matches!(lines(text), Cow::Borrowed(same) if same == text));
+    }
+
+    #[test]
+    fn only_this_file_prints_without_escapes() {
+        let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else if !entry.ends_with("output/terminal.rs") {
+                    let source = std::fs::read_to_string(&entry).unwrap();
+                    // The macros of this file are not those of the program's main.rs.
+                    let is_main = entry.ends_with("main.rs");
+                    let mut raw = vec!["std::print", "std::eprint", " print!", " eprint!"];
+                    raw.extend(is_main.then_some("println!("));
+                    assert_eq!(raw.iter().find(|raw| source.contains(**raw)), None, "{} prints raw", entry.display());
+                }
+            }
+        }
+    }
+}

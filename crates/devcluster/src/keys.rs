@@ -1,0 +1,112 @@
+//! The keys of a local cluster: what each process proves itself with on NATS, and what schedulers sign orders with.
+//!
+//! `keys/bus/<user>` holds `user:seed`, `keys/orders/<scheduler>` a scheduler's private key, `keys/orders.pub` the public keys for
+//! the agents. Keys that exist are kept. Only the user who started the cluster may read them.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use contract::bus::Identity;
+use fabric::bus_accounts::{self, User};
+use fabric::signing::OrderSigner;
+
+use crate::Error;
+
+/// Paths of the keys below the cluster's directory.
+#[derive(Debug, Clone)]
+pub struct Keys(PathBuf);
+
+impl Keys {
+    pub fn of(dir: &Path) -> Self {
+        Self(dir.join("keys"))
+    }
+
+    /// The file that proves a process to NATS.
+    pub fn bus(&self, identity: &Identity) -> PathBuf {
+        self.0.join("bus").join(identity.user())
+    }
+
+    /// The file that a scheduler signs orders with.
+    pub fn signing(&self, scheduler: &str) -> PathBuf {
+        self.0.join("orders").join(scheduler)
+    }
+
+    /// The file with which agents check orders.
+    pub fn public(&self) -> PathBuf {
+        self.0.join("orders.pub")
+    }
+
+    /// Creates what is missing; gives the users of the NATS server.
+    pub fn ensure(&self, identities: &[Identity], schedulers: &[String]) -> Result<Vec<User>, Error> {
+        for folder in ["bus", "orders"] {
+            let path = self.0.join(folder);
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|source| Error::Prepare { path, source })?;
+        }
+        let users = identities.iter().map(|identity| self.ensure_user(identity)).collect::<Result<_, _>>()?;
+        let mut public = String::new();
+        for scheduler in schedulers {
+            let path = self.signing(scheduler);
+            if !path.exists() {
+                write_secret(&path, &OrderSigner::generate(scheduler).map_err(Error::Key)?)?;
+            }
+            public.push_str(&OrderSigner::load(&path).map_err(Error::Key)?.public_line());
+        }
+        write_secret(&self.public(), &public)?;
+        Ok(users)
+    }
+
+    fn ensure_user(&self, identity: &Identity) -> Result<User, Error> {
+        let path = self.bus(identity);
+        let stored = fs::read_to_string(&path).ok();
+        let known = stored.as_deref().and_then(|text| text.trim().split_once(':')?.1.to_owned().into());
+        let public_key = match known.and_then(|seed: String| bus_accounts::public_key(&seed)) {
+            Some(public_key) => public_key,
+            None => {
+                let (seed, public_key) = bus_accounts::generate_key();
+                write_secret(&path, &format!("{}:{seed}\n", identity.user()))?;
+                public_key
+            }
+        };
+        Ok(User { identity: identity.clone(), public_key })
+    }
+}
+
+/// Writes a file that only this user may read, by rename: a crash leaves the old file or the new one.
+fn write_secret(path: &Path, text: &str) -> Result<(), Error> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let written =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, path)
+        });
+    written.map_err(|source| Error::Prepare { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use contract::bus::Member;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_and_only_their_owner_may_read_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = Keys::of(dir.path());
+        let identities = [Identity { member: Member::Agent, name: "node-1.a".parse().unwrap() }];
+        let schedulers = ["scheduler-1".to_owned()];
+        let first = keys.ensure(&identities, &schedulers).unwrap();
+        let public = fs::read_to_string(keys.public()).unwrap();
+        assert_eq!(keys.ensure(&identities, &schedulers).unwrap(), first);
+        assert_eq!(fs::read_to_string(keys.public()).unwrap(), public);
+        for path in [keys.bus(&identities[0]), keys.signing("scheduler-1"), keys.public()] {
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What each process may do on a real nats-server with the generated accounts: every identity against every subject.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event};
+use contract::bus::{Identity, Member, matches};
+use contract::subjects::{self, DeadLetterKind};
+use fabric::bus_accounts::{self, User};
+use fabric::local::NatsServer;
+use fabric::nats::{Args, Bus, Error};
+
+struct Connected {
+    identity: Identity,
+    client: Client,
+    /// What the server refused.
+    violations: Arc<Mutex<Vec<String>>>,
+    bus: Bus,
+}
+
+fn identity(member: Member, name: &str) -> Identity {
+    Identity { member, name: name.parse().unwrap() }
+}
+
+fn identities() -> [Identity; 5] {
+    [
+        identity(Member::Scheduler, "scheduler-1"),
+        identity(Member::Apiserver, "apiserver-1"),
+        identity(Member::Notifier, "notifier"),
+        identity(Member::Agent, "node-1"),
+        identity(Member::Agent, "node-2.example"),
+    ]
+}
+
+/// A server with one connection for each identity.
+async fn start() -> (NatsServer, Vec<Connected>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let keys: Vec<(Identity, String, String)> = identities()
+        .map(|identity| {
+            let (seed, public_key) = bus_accounts::generate_key();
+            (identity, seed, public_key)
+        })
+        .to_vec();
+    let user = |(identity, _, public_key): &(Identity, String, String)| User {
+        identity: identity.clone(),
+        public_key: public_key.clone(),
+    };
+    let users: Vec<User> = keys.iter().map(user).collect();
+    let server = NatsServer::start_with_users(&dir.path().join("nats"), &users).await.unwrap();
+    let mut all = Vec::new();
+    for (identity, seed, _) in keys {
+        let violations: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&violations);
+        let options = ConnectOptions::new().nkey(seed.clone()).event_callback(move |event| {
+            if let Event::ServerError(error) = event {
+                seen.lock().unwrap().push(error.to_string().to_lowercase());
+            }
+            async {}
+        });
+        let client = options.connect(server.url()).await.unwrap();
+        let file = dir.path().join(identity.user());
+        std::fs::write(&file, format!("{}:{seed}\n", identity.user())).unwrap();
+        let args = Args { credentials_file: Some(file), ..Args::at(server.url()) };
+        let bus = Bus::connect(&args, "test").await.unwrap();
+        all.push(Connected { identity, client, violations, bus });
+    }
+    (server, all, dir)
+}
+
+/// Every subject of the system, of both nodes, and what an attacker would try.
+fn all_subjects() -> Vec<String> {
+    let mut all: BTreeSet<String> = [
+        subjects::COMMANDS,
+        subjects::EVENTS,
+        subjects::QUERY_LEADER,
+        subjects::QUERY_STANDBY,
+        subjects::STORE,
+        "_INBOX.abc",
+        "$JS.API.INFO",
+        "$JS.API.STREAM.NAMES",
+        "$JS.API.STREAM.MSG.GET.COMMANDS",
+        "$SYS.REQ.SERVER.PING.CONNZ",
+        "$SYS.REQ.SERVER.PING.VARZ",
+        "deployd.unknown",
+    ]
+    .map(str::to_owned)
+    .into();
+    for stream in ["COMMANDS", "NOTICES", "EVENTS", "DEAD_LETTERS"] {
+        all.extend(["INFO", "CREATE", "DELETE", "PURGE"].map(|call| format!("$JS.API.STREAM.{call}.{stream}")));
+        all.insert(format!("$JS.API.CONSUMER.CREATE.{stream}.abc"));
+    }
+    for kind in [DeadLetterKind::Order, DeadLetterKind::Command, DeadLetterKind::Notice] {
+        all.insert(subjects::dead_letter(kind));
+    }
+    all.insert(subjects::notice("abc"));
+    for identity in identities() {
+        all.insert(format!("{}.x", Identity::inbox_of(&identity.user())));
+        if identity.member == Member::Agent {
+            let node = &identity.name;
+            all.extend([
+                subjects::order(node),
+                subjects::report(node),
+                subjects::resync(node),
+                subjects::inspect(node),
+                subjects::presence(node),
+            ]);
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// The subjects among `tried` that the server refused.
+fn refused(violations: &[String], what: &str, tried: &[String]) -> BTreeSet<String> {
+    let names = |subject: &&String| {
+        let quoted = format!("\"{}\"", subject.to_lowercase());
+        violations.iter().any(|text| text.contains(&format!("for {what} to {quoted}")))
+    };
+    tried.iter().filter(names).cloned().collect()
+}
+
+async fn settled(connected: &Connected) {
+    connected.client.flush().await.unwrap();
+    // Violations come before the answer to a ping, but the callback runs on its own task.
+    let mut count = usize::MAX;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = connected.violations.lock().unwrap().len();
+        if now == count {
+            return;
+        }
+        count = now;
+    }
+}
+
+#[tokio::test]
+async fn every_identity_may_use_exactly_its_subjects() {
+    let (_server, all, _dir) = start().await;
+    let tried = all_subjects();
+    let mut cells = 0;
+    for connected in &all {
+        let identity = &connected.identity;
+        for subject in &tried {
+            connected.client.publish(subject.clone(), "x".into()).await.unwrap();
+            // Kept open: an unsubscribe could overtake the refusal.
+            std::mem::forget(connected.client.subscribe(subject.clone()).await.unwrap());
+        }
+        settled(connected).await;
+        let violations = connected.violations.lock().unwrap().clone();
+        for (what, allowed) in [("publish", identity.publishes()), ("subscription", identity.subscribes())] {
+            let may = |subject: &&String| !allowed.iter().any(|pattern| matches(pattern, subject));
+            let wanted: BTreeSet<String> = tried.iter().filter(may).cloned().collect();
+            assert_eq!(refused(&violations, what, &tried), wanted, "{what} of {}", identity.user());
+            cells += tried.len();
+        }
+    }
+    assert!(cells >= 240, "{cells} cells");
+    println!("{cells} cells, 0 wrong");
+}
+
+#[tokio::test]
+async fn no_question_makes_an_agent_or_a_scheduler_send_an_order() {
+    let (_server, all, _dir) = start().await;
+    let (scheduler, agent) = (&all[0], &all[3]);
+    let target = subjects::order(&all[4].identity.name);
+    for from in [scheduler, agent] {
+        let answer = from.bus.answer(&target, &"an order").await;
+        assert!(matches!(answer, Err(Error::NoInbox { .. })), "{answer:?}");
+    }
+    // An agent that asks itself, with the subject of another node's orders as the reply, gains no right to publish there.
+    let own = subjects::presence(&agent.identity.name);
+    let mut questions = agent.client.subscribe(own.clone()).await.unwrap();
+    agent.client.publish_with_reply(own, target.clone(), "x".into()).await.unwrap();
+    let question = futures_util::StreamExt::next(&mut questions).await.unwrap();
+    agent.client.publish(question.reply.unwrap(), "an order".into()).await.unwrap();
+    settled(agent).await;
+    let violations = agent.violations.lock().unwrap().clone();
+    assert_eq!(
+        refused(&violations, "publish", std::slice::from_ref(&target)),
+        BTreeSet::from([target]),
+        "{violations:?}"
+    );
+}
+
+#[tokio::test]
+async fn requests_and_streams_pass_between_the_accounts() {
+    let (_server, all, _dir) = start().await;
+    let (scheduler, agent) = (&all[0].bus, &all[3].bus);
+    let node = &all[3].identity.name;
+    let mut orders = agent.subscribe(&subjects::order(node)).await.unwrap();
+    let mut resyncs = agent.subscribe(&subjects::resync(node)).await.unwrap();
+    let mut reports = scheduler.subscribe(subjects::ALL_REPORTS).await.unwrap();
+    for bus in [scheduler, agent] {
+        bus.flush().await.unwrap();
+    }
+    let large = "x".repeat(3 << 20);
+    let answering = async {
+        let order = orders.next().await.unwrap();
+        let size = order.decode::<String>().unwrap().len();
+        agent.answer(&order.reply.unwrap(), &size).await.unwrap();
+    };
+    let subject = subjects::order(node);
+    let asking = scheduler.request::<_, usize>(&subject, &large, Duration::from_secs(10));
+    let (size, ()) = tokio::join!(asking, answering);
+    assert_eq!(size.unwrap(), large.len(), "an order in parts and its reply");
+    agent.publish(&subjects::report(node), &"report").await.unwrap();
+    scheduler.publish(&subjects::resync(node), &"again").await.unwrap();
+    assert_eq!(reports.next().await.unwrap().decode::<String>().unwrap(), "report");
+    assert_eq!(resyncs.next().await.unwrap().decode::<String>().unwrap(), "again");
+}
