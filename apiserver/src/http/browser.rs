@@ -57,7 +57,9 @@ impl Hosts {
 
     fn is_own(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<Authority>() else { return false };
-        if authority.as_str().contains('@') {
+        // Nothing but a name and a port: `user@name` and `[::1].name` have another reading for every reader.
+        let port = authority.as_str().strip_prefix(authority.host());
+        if !port.is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_number)) {
             return false;
         }
         let name = canonical(authority.host());
@@ -74,6 +76,10 @@ fn canonical(name: &str) -> String {
 fn is_address(host: &str) -> bool {
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     host.parse::<Ipv4Addr>().is_ok() || bracketed.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok())
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether the origin of a page is the API itself, as the client called it.

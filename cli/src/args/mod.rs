@@ -1,6 +1,7 @@
 //! The command line: every command, flag and environment variable with its help. A test parses every example of the help.
 
 mod backup;
+mod bus_keys;
 mod depends;
 mod events;
 mod health;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use backup::{Backup, Restore};
+pub use bus_keys::BusKeys;
 pub use depends::{Depends, DependsWhat};
 pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
@@ -130,6 +132,8 @@ pub enum Command {
     /// Manage webhooks
     #[command(alias = "notify")]
     Notifies(Notifies),
+    /// Write the keys of the processes on the bus, and the NATS accounts that know them
+    BusKeys(BusKeys),
     /// Write the cluster's state to a file
     Backup(Backup),
     /// Restore the cluster's state from a backup

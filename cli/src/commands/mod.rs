@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod backup;
+pub mod bus_keys;
 pub mod delete;
 pub mod depends;
 pub mod drift;
@@ -60,6 +61,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Guard(flags) => switches::guard(&api()?, flags.what).await?,
         Command::Constraints(flags) => switches::constraints(&api()?, &flags.what).await?,
         Command::Policy(flags) => policy::policy(&api()?, &flags.what).await?,
+        Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
         Command::Restore(flags) => backup::restore(&api()?, flags).await?,
         Command::Notifies(flags) => switches::notifies(&api()?, &flags.what).await?,

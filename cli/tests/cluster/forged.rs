@@ -1,4 +1,4 @@
-//! Orders that no leader signed, sent by an attacker who has the keys of a scheduler on the bus, but not its signing key.
+//! Orders that no leader signed, sent by an attacker with a scheduler's key for the bus, but without its signing key.
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 //! again, containers included.
 
 mod backup;
+mod bus_keys;
 mod cluster;
 mod contract;
 mod dependencies;

@@ -1,7 +1,7 @@
-//! The keys of a local cluster: what each process proves itself with on NATS, and what schedulers sign orders with.
+//! The keys of a cluster: what each process proves itself with on NATS, and what schedulers sign orders with.
 //!
-//! `keys/bus/<user>` holds `user:seed`, `keys/orders/<scheduler>` a scheduler's private key, `keys/orders.pub` the public keys for
-//! the agents. Keys that exist are kept. Only the user who started the cluster may read them.
+//! `bus/<user>` holds `user:seed`, `orders/<scheduler>` a scheduler's private key, `orders.pub` the public keys for the agents.
+//! Keys that exist are kept. Only their owner may read them.
 
 use std::fs;
 use std::io::Write;
@@ -14,13 +14,18 @@ use fabric::signing::OrderSigner;
 
 use crate::Error;
 
-/// Paths of the keys below the cluster's directory.
+/// Paths of the keys.
 #[derive(Debug, Clone)]
 pub struct Keys(PathBuf);
 
 impl Keys {
+    /// Of the local cluster in `dir`.
     pub fn of(dir: &Path) -> Self {
         Self(dir.join("keys"))
+    }
+
+    pub fn in_folder(folder: &Path) -> Self {
+        Self(folder.to_owned())
     }
 
     /// The file that proves a process to NATS.

@@ -86,7 +86,7 @@ impl Bus {
 
     /// Publishes a value as JSON to the current subscribers.
     pub async fn publish<T: Serialize + ?Sized>(&self, subject: &str, value: &T) -> Result<(), Error> {
-        self.send(subject, None, None, encode(subject, value)?).await
+        self.publish_bytes(subject, None, encode(subject, value)?).await
     }
 
     /// Publishes bytes as they are.

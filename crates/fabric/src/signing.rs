@@ -162,7 +162,7 @@ mod tests {
         let good = signers[0].header(&node("node-1"), b"order");
         let mut forged: Vec<String> = (0..good.len()).map(|end| good[..end].to_owned()).collect();
         for index in 0..good.len() {
-            for replacement in ['A', '/', ' ', '='] {
+            for replacement in ['A', '/', ' ', '=', 'z'] {
                 let mut text: Vec<char> = good.chars().collect();
                 if text[index] != replacement {
                     text[index] = replacement;

@@ -55,7 +55,7 @@ impl ActionResult {
     }
 }
 
-/// A container to create: of whom, from what, and its reserved address (empty means any).
+/// A container to create: its pod, its image, and its reserved address (empty means any).
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     owner: &'a Owner,

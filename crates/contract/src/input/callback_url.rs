@@ -15,7 +15,7 @@ const CALLBACK: &str = "callback";
 
 /// Why a URL cannot be a callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum UrlFlaw {
     /// Longer than [`LONGEST`].
     #[error("is {0} bytes long, at most {LONGEST} are allowed")]
     TooLong(usize),
@@ -34,27 +34,27 @@ pub enum Flaw {
 }
 
 /// Checks a URL that a user wants to register.
-pub fn check(text: &str) -> Result<Url, Flaw> {
+pub fn check(text: &str) -> Result<Url, UrlFlaw> {
     if text.len() > LONGEST {
-        return Err(Flaw::TooLong(text.len()));
+        return Err(UrlFlaw::TooLong(text.len()));
     }
     let url = parse(text)?;
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(Flaw::Blanks);
+        return Err(UrlFlaw::Blanks);
     }
     // The parser drops an empty user (`http://@host`), so the text is checked too.
     if !url.username().is_empty() || url.password().is_some() || authority(text).is_some_and(|it| it.contains('@')) {
-        return Err(Flaw::UserInfo);
+        return Err(UrlFlaw::UserInfo);
     }
     Ok(url)
 }
 
 /// Reads a stored callback. Earlier versions stored URLs with a user and a password, which still work.
-pub fn parse(text: &str) -> Result<Url, Flaw> {
-    let url = Url::parse(text).map_err(Flaw::Malformed)?;
+pub fn parse(text: &str) -> Result<Url, UrlFlaw> {
+    let url = Url::parse(text).map_err(UrlFlaw::Malformed)?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        other => Err(Flaw::Scheme(other.to_owned())),
+        other => Err(UrlFlaw::Scheme(other.to_owned())),
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
             "http:\\\\a@b",
             "https:a@b",
         ] {
-            assert_eq!(check(bad), Err(Flaw::UserInfo), "{bad}");
+            assert_eq!(check(bad), Err(UrlFlaw::UserInfo), "{bad}");
         }
     }
 

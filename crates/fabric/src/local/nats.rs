@@ -7,8 +7,6 @@ use contract::bus::SERVER_SETTINGS;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::bus_accounts::{self, User};
-
 use super::server::{Error, Kind, Launch, Server, make_directory};
 
 /// When JetStream syncs to disk.
@@ -37,12 +35,8 @@ impl NatsServer {
         Self::start_configured(dir, port, syncing, &open_accounts()).await
     }
 
-    /// Like [`NatsServer::start`], with users of its own.
-    pub async fn start_with_users(dir: &Path, users: &[User]) -> Result<Self, Error> {
-        Self::start_configured(dir, 0, Syncing::Always, &bus_accounts::config(users)).await
-    }
-
-    async fn start_configured(dir: &Path, port: u16, syncing: Syncing, accounts: &str) -> Result<Self, Error> {
+    /// Like [`NatsServer::start`], with accounts of its own (`bus_accounts::config`).
+    pub async fn start_configured(dir: &Path, port: u16, syncing: Syncing, accounts: &str) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
         let file = dir.join("nats.conf");

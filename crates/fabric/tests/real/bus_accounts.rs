@@ -8,7 +8,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use contract::bus::{Identity, Member, matches};
 use contract::subjects::{self, DeadLetterKind};
 use fabric::bus_accounts::{self, User};
-use fabric::local::NatsServer;
+use fabric::local::{NatsServer, Syncing};
 use fabric::nats::{Args, Bus, Error};
 
 struct Connected {
@@ -47,7 +47,10 @@ async fn start() -> (NatsServer, Vec<Connected>, tempfile::TempDir) {
         public_key: public_key.clone(),
     };
     let users: Vec<User> = keys.iter().map(user).collect();
-    let server = NatsServer::start_with_users(&dir.path().join("nats"), &users).await.unwrap();
+    let server =
+        NatsServer::start_configured(&dir.path().join("nats"), 0, Syncing::Always, &bus_accounts::config(&users))
+            .await
+            .unwrap();
     let mut all = Vec::new();
     for (identity, seed, _) in keys {
         let violations: Arc<Mutex<Vec<String>>> = Arc::default();
