@@ -1,5 +1,6 @@
 //! Builds the agent and runs it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +29,9 @@ use crate::identity;
 use crate::ledger::LedgerFile;
 use crate::metrics::Metrics;
 use crate::name_claim::{self, Claim, Taken};
+use crate::policy::{self, NodePolicy};
 use crate::shell::disk::Disk;
-use crate::shell::executor::{self, Executor};
+use crate::shell::executor::{self, Executor, Node};
 use crate::shell::publisher::Publisher;
 use crate::shell::subscriptions::{self, Subscriptions};
 use crate::shell::{INPUTS, Shell};
@@ -50,6 +52,7 @@ impl App {
     pub async fn build(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         let node = config.node_name().map_err(anyhow::Error::msg)?;
         let owner = Owner { cluster: config.cluster.clone(), node: node.clone() };
+        let policy = policy(&config)?;
         let (file, ledger) = LedgerFile::open(&config.state_dir)?;
         let identity = identity::of(&config.state_dir)?;
         let order_keys = config.order_keys_file.as_deref().map(OrderKeys::load).transpose()?;
@@ -105,7 +108,7 @@ impl App {
             core: Core::new(Settings { identity, incarnation, ..settings(&config, &node, facts) }, ledger),
             clock,
             inputs,
-            executor: Executor::new(engine, host, sender.clone(), metrics.clone()),
+            executor: Executor::new(engine, Node { host, policy }, sender.clone(), metrics.clone()),
             publisher,
             disk: Disk::start(file, sender),
             metrics,
@@ -186,13 +189,23 @@ fn node_facts(config: &Config, machine: &Machine) -> NodeFacts {
     }
 }
 
+fn policy(config: &Config) -> Result<NodePolicy, policy::Error> {
+    let (volumes, cloud_volumes) = (Path::new(&config.volume_root), Path::new(&config.cloud_volume_root));
+    let protected = [config.docker.as_path(), config.state_dir.as_path(), volumes, cloud_volumes];
+    let policy = NodePolicy::new(&protected, config.pids_limit).with_file(config.policy_file.as_deref())?;
+    if let Some(level) = policy.level() {
+        info!(%level, "this node has a policy file, which has the final say");
+    }
+    Ok(policy)
+}
+
 fn host(config: &Config, owner: &Owner) -> Host {
     Host {
         owner: owner.clone(),
         volume_root: config.volume_root.clone(),
         cloud_volume_root: config.cloud_volume_root.clone(),
         quota_cores: config.quota_cores,
-        publish_ip: config.publish_ip.map(|ip| ip.to_string()).unwrap_or_default(),
+        publish_ip: config.publish_address().map(|ip| ip.to_string()).unwrap_or_default(),
         throttles: config.devices.iter().map(Device::throttle).collect(),
     }
 }

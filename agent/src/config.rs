@@ -55,9 +55,18 @@ pub struct Config {
     /// Address at which others reach this node; default: the source address of its default route
     #[arg(long, env = "DEPLOYD_ADVERTISE_IP", value_name = "ADDRESS")]
     pub advertise_ip: Option<IpAddr>,
-    /// Address on which ports of containers are published; default: all
+    /// Address on which ports of containers are published; default: the address at which others reach this node. 0.0.0.0
+    /// publishes on all addresses
     #[arg(long, env = "DEPLOYD_PUBLISH_IP", value_name = "ADDRESS")]
     pub publish_ip: Option<IpAddr>,
+    /// What containers of this node may request, with the final say over the leader's policies (TOML); default:
+    /// /etc/deployd/policy.toml if it exists
+    #[arg(long, env = "DEPLOYD_POLICY_FILE", value_name = "FILE")]
+    pub policy_file: Option<PathBuf>,
+    /// Processes of one container under the levels baseline and restricted; 0 means unlimited
+    #[arg(long, env = "DEPLOYD_PIDS_LIMIT", default_value_t = 512, value_name = "COUNT",
+        value_parser = clap::value_parser!(i64).range(0..=4_194_304))]
+    pub pids_limit: i64,
     /// Interval of heartbeats
     #[arg(long, env = "DEPLOYD_HEARTBEAT", default_value = "3s", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub heartbeat: Duration,
@@ -106,7 +115,16 @@ impl Config {
     }
 
     pub fn address(&self) -> IpAddr {
-        self.advertise_ip.unwrap_or_else(|| own_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+        self.known_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// Where ports are published; none means all addresses, when this node knows none of its own.
+    pub fn publish_address(&self) -> Option<IpAddr> {
+        self.publish_ip.or_else(|| self.known_address())
+    }
+
+    fn known_address(&self) -> Option<IpAddr> {
+        self.advertise_ip.or_else(own_address)
     }
 }
 
@@ -172,5 +190,8 @@ mod tests {
         assert_eq!(config.address(), IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert!(!Config::parse_from(["deployd-agent"]).address().is_unspecified());
         assert!(Config::try_parse_from(["deployd-agent", "--name", "a b"]).is_err());
+        assert_eq!(config.publish_address(), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), "not on all addresses");
+        let all = Config::parse_from(["deployd-agent", "--advertise-ip", "127.0.0.1", "--publish-ip", "0.0.0.0"]);
+        assert_eq!(all.publish_address(), Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
     }
 }

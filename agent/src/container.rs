@@ -12,10 +12,14 @@ use contract::state::HealthState;
 
 use crate::core::io::{ContainerSeen, Phase};
 use crate::device::Throttle;
+use crate::policy::Restraints;
+use crate::volumes::VolumeDir;
 
 /// Length of a CPU accounting period, in microseconds.
 pub const CPU_PERIOD: i64 = 1_000_000;
 const NANOSECONDS: i64 = 1_000_000_000;
+/// Log drivers that keep files on the node, without a limit of their own.
+const BOUNDED_LOGS: [&str; 2] = ["json-file", "local"];
 
 /// Settings of the node that apply to every container.
 #[derive(Debug, Clone)]
@@ -66,9 +70,27 @@ pub struct Plan {
     pub throttles: Vec<Throttle>,
     /// None means the image's.
     pub health: Option<HealthPlan>,
+    /// Directories below the roots of volumes that `binds` mount.
+    pub volume_dirs: Vec<VolumeDir>,
+    /// None under `trusted`.
+    pub restraints: Option<Restraints>,
 }
 
 impl Plan {
+    /// The container under a policy: fewer rights, and bounded logs unless the spec bounds them.
+    #[must_use]
+    pub fn restrained(self, restraints: Option<Restraints>) -> Self {
+        if restraints.is_none() {
+            return self;
+        }
+        let (kind, mut config) = self.log.unwrap_or_else(|| ("json-file".to_owned(), BTreeMap::new()));
+        if BOUNDED_LOGS.contains(&kind.as_str()) && !config.contains_key("max-size") {
+            config.insert("max-size".to_owned(), "10m".to_owned());
+            config.entry("max-file".to_owned()).or_insert_with(|| "3".to_owned());
+        }
+        Self { log: Some((kind, config)), restraints, ..self }
+    }
+
     /// Whether it takes over an address or data, so that the previous container must be stopped completely first.
     pub fn inherits(&self) -> bool {
         !self.address.is_empty() || !self.binds.is_empty()
@@ -121,6 +143,8 @@ pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Result<Pl
         cpu_quota: cpu_quota(container, host.quota_cores),
         throttles: host.throttles.clone(),
         health: health(spec, container),
+        volume_dirs: volume_dirs(host, pod, spec, container, index),
+        restraints: None,
     })
 }
 
@@ -147,17 +171,48 @@ fn check_places(spec: &PodSpec, container: &ContainerSpec) -> Result<(), Error> 
 }
 
 fn binds(host: &Host, pod: &PodId, spec: &PodSpec, container: &ContainerSpec, index: usize) -> Vec<String> {
-    let place = format!("{}/{}/{}", spec.namespace, pod.group, pod.instance);
-    let part = if spec.containers.len() > 1 { format!("/c{index}") } else { String::new() };
-    let local = container.volumes.iter().map(|path| format!("{}/{place}{part}/{path}:{path}", host.volume_root));
-    let cloud = container.cloud_volumes.iter().flat_map(|volume| {
-        let instance = if volume.kind == "multi" { format!("/{}", pod.instance) } else { String::new() };
-        let root = format!("{}/{}/{}{instance}", host.cloud_volume_root, spec.namespace, pod.group);
-        volume.dirs.iter().map(move |path| format!("{root}/{path}:{path}"))
-    });
+    let bound = |(dir, path): (VolumeDir, &String)| format!("{}{}:{path}", dir.root, dir.path);
+    let local = local_dirs(host, pod, spec, container, index).map(bound);
+    let cloud = cloud_dirs(host, pod, spec, container).map(bound);
     local.chain(container.system_volumes.iter().cloned()).chain(cloud).collect()
 }
 
+fn volume_dirs(host: &Host, pod: &PodId, spec: &PodSpec, container: &ContainerSpec, index: usize) -> Vec<VolumeDir> {
+    let both = local_dirs(host, pod, spec, container, index).chain(cloud_dirs(host, pod, spec, container));
+    both.map(|(dir, _)| dir).collect()
+}
+
+/// The directories of a container's volumes, with the paths at which it mounts them.
+fn local_dirs<'a>(
+    host: &Host,
+    pod: &PodId,
+    spec: &PodSpec,
+    container: &'a ContainerSpec,
+    index: usize,
+) -> impl Iterator<Item = (VolumeDir, &'a String)> {
+    let place = format!("/{}/{}/{}", spec.namespace, pod.group, pod.instance);
+    let part = if spec.containers.len() > 1 { format!("/c{index}") } else { String::new() };
+    let root = host.volume_root.clone();
+    container
+        .volumes
+        .iter()
+        .map(move |path| (VolumeDir { root: root.clone(), path: format!("{place}{part}/{path}") }, path))
+}
+
+fn cloud_dirs<'a>(
+    host: &Host,
+    pod: &PodId,
+    spec: &PodSpec,
+    container: &'a ContainerSpec,
+) -> impl Iterator<Item = (VolumeDir, &'a String)> {
+    let group = format!("/{}/{}", spec.namespace, pod.group);
+    let (root, number) = (host.cloud_volume_root.clone(), pod.instance);
+    container.cloud_volumes.iter().flat_map(move |volume| {
+        let instance = if volume.kind == "multi" { format!("/{number}") } else { String::new() };
+        let (root, place) = (root.clone(), format!("{group}{instance}"));
+        volume.dirs.iter().map(move |path| (VolumeDir { root: root.clone(), path: format!("{place}/{path}") }, path))
+    })
+}
 fn cpu_quota(container: &ContainerSpec, quota_cores: u32) -> i64 {
     let alone = PodSpec { containers: vec![container.clone()], ..PodSpec::default() };
     // Computed in thousandths of a core, which are microseconds of the period: no rounding.

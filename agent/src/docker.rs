@@ -9,6 +9,7 @@ mod create;
 mod images;
 mod in_progress;
 mod logs;
+mod mounts;
 mod networks;
 mod pulls;
 mod requests;
@@ -184,6 +185,7 @@ impl Engine {
     /// Starts a container; none when it is gone.
     pub async fn start(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
         let _permit = self.changes.acquire().await;
+        self.recheck_binds(id).await?;
         let work = self.in_progress.begin(id);
         let started = self.start_made(id).await;
         drop(work);
@@ -318,7 +320,7 @@ impl Engine {
             Err(error) if error.mentions("network") && error.mentions("not found") => {
                 let Some((detail, _)) = self.inspect(id).await? else { return Err(error) };
                 self.forget_network(&detail.host_config.network_mode).await;
-                self.ensure_network(&detail.host_config.network_mode).await?;
+                self.ensure_network(&detail.host_config.network_mode, true).await?;
                 self.begin(id).await
             }
             other => other,

@@ -32,6 +32,9 @@ pub enum Error {
          (docker network prune)"
     )]
     NoAddresses { network: String, pool: String, blocks: u32 },
+    /// A policy or the state of a volume does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
     #[error("no answer from the engine within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("cannot reach the engine: {0}")]
@@ -46,14 +49,22 @@ impl Error {
     pub fn status(&self) -> u16 {
         match self {
             Self::Refused { status, .. } | Self::NoImage { status, .. } => *status,
-            Self::NoAddresses { .. } | Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => 0,
+            Self::NoAddresses { .. }
+            | Self::Forbidden(_)
+            | Self::TimedOut(_)
+            | Self::Unconnected(_)
+            | Self::Unreadable(_) => 0,
         }
     }
     /// Whether the error text contains `words`.
     pub fn mentions(&self, words: &str) -> bool {
         match self {
             Self::Refused { text, .. } | Self::NoImage { text, .. } => text.contains(words),
-            Self::NoAddresses { .. } | Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => false,
+            Self::NoAddresses { .. }
+            | Self::Forbidden(_)
+            | Self::TimedOut(_)
+            | Self::Unconnected(_)
+            | Self::Unreadable(_) => false,
         }
     }
 }
@@ -62,7 +73,7 @@ impl From<Error> for ActionFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::NoImage { trouble, .. } => Self::NoImage { text: error.to_string(), trouble },
-            Error::Refused { .. } | Error::NoAddresses { .. } | Error::Unreadable(_) => {
+            Error::Refused { .. } | Error::NoAddresses { .. } | Error::Forbidden(_) | Error::Unreadable(_) => {
                 Self::Refused(error.to_string())
             }
             Error::TimedOut(_) | Error::Unconnected(_) => Self::Unreachable(error.to_string()),

@@ -14,5 +14,7 @@ pub mod identity;
 pub mod ledger;
 pub mod metrics;
 pub mod name_claim;
+pub mod policy;
 pub mod pool;
 pub mod shell;
+pub mod volumes;

@@ -144,6 +144,8 @@ pub fn command(command: &Command) -> String {
         Verb::Guard { working } => format!("guard {working}"),
         Verb::SetConstraint { constraint } => format!("set {}", constraint.expression()),
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
+        Verb::SetPolicy { namespace, policy } => format!("policy of {namespace}: {}", policy.level),
+        Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::Restore { step } => format!("restore {step:?}"),
     };
     format!("{} {what}", command.id)
@@ -259,5 +261,6 @@ fn answer(answer: &contract::query::Answer) -> String {
         Answer::Backup(page) => format!("{page:?}"),
         Answer::Engine(engine) => format!("{engine:?}"),
         Answer::Constraints(constraints) => format!("{constraints:?}"),
+        Answer::Policies(rows) => format!("{rows:?}"),
     }
 }

@@ -125,11 +125,13 @@ impl Core {
             InstanceAction::WaitUntil(time) => return self.cache.wait(key, Some(time)),
             InstanceAction::Create(Identity { pod, index }) => {
                 let Some((spec, address)) = self.spec_and_address(&pod, index) else { return };
-                (Action::Create { pod, index, spec, address }, None)
+                let hardening = self.ledger.order.hardening.get(&pod.group).cloned();
+                (Action::Create { pod, index, spec, address, hardening }, None)
             }
             InstanceAction::Replace { old, grace, new: Identity { pod, index } } => {
                 let Some((spec, address)) = self.spec_and_address(&pod, index) else { return };
-                (Action::Replace { old, grace, pod, index, spec, address }, None)
+                let hardening = self.ledger.order.hardening.get(&pod.group).cloned();
+                (Action::Replace { old, grace, pod, index, spec, address, hardening }, None)
             }
             InstanceAction::Update { id, identity: Identity { pod, index } } => {
                 let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };

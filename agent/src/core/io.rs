@@ -10,6 +10,7 @@ use contract::exit::ExitFacts;
 use contract::labels::{Identity, Owner};
 use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::{InstanceKey, PodId};
+use contract::policy::Hardening;
 use contract::report::{EngineState, NodeFacts, ReportMessage};
 use contract::spec::PodSpec;
 use contract::state::HealthState;
@@ -139,6 +140,8 @@ pub enum Action {
         spec: Arc<PodSpec>,
         /// Reserved address; empty means any.
         address: String,
+        /// What the order says about its group.
+        hardening: Option<Hardening>,
     },
     /// Stop and remove a container and start another in its place. The new one may be created earlier, but starts only after
     /// the old one exited.
@@ -152,6 +155,8 @@ pub enum Action {
         spec: Arc<PodSpec>,
         /// Reserved address; empty means any.
         address: String,
+        /// What the order says about its group.
+        hardening: Option<Hardening>,
     },
     /// Apply the limits of the spec to an existing container, running or not.
     Update { id: String, pod: PodId, index: usize, spec: Arc<PodSpec> },

@@ -7,7 +7,7 @@ use contract::labels;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use super::{CHANGE, CreateContainerOptionsBuilder, Engine, networks, requests};
+use super::{CHANGE, CreateContainerOptionsBuilder, Engine, mounts, networks, requests};
 use crate::container::{Plan, seen};
 use crate::core::io::{ContainerSeen, ImageTrouble};
 use crate::fault::{self, Error};
@@ -19,6 +19,7 @@ impl Engine {
         if let Some(failure) = self.pulls.failure(&plan.image) {
             return Err(failure);
         }
+        mounts::check(plan).await?;
         let mut permit = self.changes.acquire().await;
         let id = match self.prepare(plan).await {
             Err(error) if error.status() == 404 && error.mentions("o such image") => {
@@ -30,6 +31,7 @@ impl Engine {
             }
             made => made?,
         };
+        mounts::check(plan).await?;
         let work = self.in_progress.begin(&id);
         self.start_or_warn(&id, plan).await;
         drop((work, permit));
@@ -49,6 +51,7 @@ impl Engine {
             if is_there { self.discard(old).await } else { Ok(()) }
         };
         let start_new = async {
+            mounts::check(plan).await?;
             let id = self.prepare_with_permit(plan).await?;
             let coming = self.in_progress.begin(&id);
             let may_start = tokio::select! {
@@ -57,6 +60,7 @@ impl Engine {
             };
             if may_start {
                 let _permit = self.changes.acquire().await;
+                mounts::check(plan).await?;
                 self.start_or_warn(&id, plan).await;
             }
             drop(coming);
@@ -102,7 +106,9 @@ impl Engine {
     }
 
     async fn make_on_network(&self, plan: &Plan) -> Result<String, Error> {
-        let own = self.ensure_network(&plan.network).await?.map(|subnet| subnet.own(&plan.name).to_string());
+        let joins_foreign = plan.restraints.as_ref().is_none_or(|restraints| restraints.joins_foreign);
+        let own =
+            self.ensure_network(&plan.network, joins_foreign).await?.map(|subnet| subnet.own(&plan.name).to_string());
         let is_reserved = !plan.address.is_empty() && !networks::is_built_in(&plan.network);
         let address = if is_reserved { Some(plan.address.clone()) } else { own };
         self.make(plan, address.as_deref()).await

@@ -50,7 +50,7 @@ impl Engine {
             // The engine is down: no failure of the image.
             Error::Unconnected(_) => return Err(reason),
             Error::Refused { text, .. } | Error::NoImage { text, .. } => fault::image_trouble(text),
-            Error::NoAddresses { .. } | Error::TimedOut(_) | Error::Unreadable(_) => None,
+            Error::NoAddresses { .. } | Error::Forbidden(_) | Error::TimedOut(_) | Error::Unreadable(_) => None,
         };
         let Error::Refused { status, text: first } = missing else { return Err(missing) };
         let text = format!("{first}; and it cannot be pulled: {reason}");

@@ -31,10 +31,18 @@ const RELEASING: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Networks {
-    /// Existing networks; with their subnet when it is split.
-    pub(super) known: BTreeMap<String, Option<Subnet>>,
+    pub(super) known: BTreeMap<String, Known>,
     /// Unused networks of this cluster.
     pub(super) unused_since: BTreeMap<String, Instant>,
+}
+
+/// An existing network.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// Its subnet when it is split.
+    split: Option<Subnet>,
+    /// It has the label of this cluster.
+    is_own: bool,
 }
 
 pub(super) fn is_built_in(name: &str) -> bool {
@@ -63,24 +71,39 @@ fn is_lost_race(error: &Error) -> bool {
     error.status() == 409 || error.mentions("same bridge name")
 }
 
+impl Known {
+    fn joined(self, name: &str, joins_foreign: bool) -> Result<Option<Subnet>, Error> {
+        if self.is_own || joins_foreign {
+            return Ok(self.split);
+        }
+        let text = format!(
+            "the network {name} exists and does not belong to this cluster (rule networks); remove it, or allow it with \
+             `deployctl policy set NAMESPACE LEVEL --allow-network {name}`"
+        );
+        Err(Error::Forbidden(text))
+    }
+}
+
 impl Engine {
-    /// Creates the network unless it exists; returns its subnet when it is split.
-    pub(super) async fn ensure_network(&self, name: &str) -> Result<Option<Subnet>, Error> {
+    /// Creates the network unless it exists; returns its subnet when it is split. Refuses a network of another owner unless
+    /// `joins_foreign`: a namespace may have the name of a network that is not meant for its pods.
+    pub(super) async fn ensure_network(&self, name: &str, joins_foreign: bool) -> Result<Option<Subnet>, Error> {
         if is_built_in(name) {
             return Ok(None);
         }
         let mut networks = self.networks.lock().await;
         networks.unused_since.remove(name);
-        if let Some(split) = networks.known.get(name) {
-            return Ok(*split);
+        if let Some(known) = networks.known.get(name) {
+            return known.joined(name, joins_foreign);
         }
         let network = match self.network(name).await? {
             Some(network) => network,
             None => self.create_missing_network(name).await?,
         };
-        let split = split(&network);
-        networks.known.insert(name.to_owned(), split);
-        Ok(split)
+        let cluster = network.labels.as_ref().and_then(|labels| labels.get(labels::CLUSTER));
+        let known = Known { split: split(&network), is_own: cluster == Some(&self.host.owner.cluster) };
+        networks.known.insert(name.to_owned(), known);
+        known.joined(name, joins_foreign)
     }
 
     /// The network may be gone: the next container checks again.

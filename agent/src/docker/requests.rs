@@ -7,6 +7,8 @@ use super::{
 use crate::container::{CPU_PERIOD, Plan};
 use crate::device::Throttle;
 
+/// Option of every container that a policy restrains.
+pub(super) const NO_NEW_PRIVILEGES: &str = "no-new-privileges";
 /// More memory than any machine has. Docker takes an update to "unlimited" as "unchanged".
 const WITHOUT_LIMIT: i64 = 1 << 53;
 
@@ -56,6 +58,7 @@ fn networking(network: &str, address: &str) -> NetworkingConfig {
 
 fn host_config(plan: &Plan, swappiness: bool) -> HostConfig {
     let binding = PortBinding { host_ip: Some(plan.publish_ip.clone()), host_port: Some(String::new()) };
+    let restraints = plan.restraints.as_ref();
     let (rates, operations) = (throttled(&plan.throttles, |t| t.rate), throttled(&plan.throttles, |t| t.iops));
     HostConfig {
         binds: Some(plan.binds.clone()),
@@ -76,6 +79,11 @@ fn host_config(plan: &Plan, swappiness: bool) -> HostConfig {
         blkio_device_write_bps: rates,
         blkio_device_read_iops: operations.clone(),
         blkio_device_write_iops: operations,
+        // A program with the set-user-id bit gets no more rights than the one that starts it.
+        security_opt: restraints.map(|_| vec![NO_NEW_PRIVILEGES.to_owned()]),
+        cap_drop: restraints.map(|_| vec!["ALL".to_owned()]),
+        cap_add: restraints.map(|restraints| restraints.capabilities.clone()),
+        pids_limit: restraints.map(|restraints| restraints.pids).filter(|limit| *limit > 0),
         ..Default::default()
     }
 }

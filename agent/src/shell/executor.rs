@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::pod_id::InstanceKey;
+use contract::pod_id::{InstanceKey, PodId};
+use contract::policy::Hardening;
 use contract::report::EngineState;
+use contract::spec::PodSpec;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
@@ -15,6 +17,7 @@ use crate::core::io::{Action, ActionFailure, ContainerSeen, Input};
 use crate::docker::Engine;
 use crate::engine_health::EngineHealth;
 use crate::metrics::Metrics;
+use crate::policy::NodePolicy;
 
 /// Interval of pings while the engine is up: with three timeouts a hang is detected within 11 s.
 const PROBE: Duration = Duration::from_secs(2);
@@ -35,23 +38,23 @@ const INSPECTIONS: usize = 1024;
 #[derive(Debug)]
 pub struct Executor {
     engine: Arc<Engine>,
-    host: Host,
+    node: Arc<Node>,
     inputs: mpsc::Sender<Input>,
     metrics: Metrics,
     inventory: Option<JoinHandle<()>>,
 }
 
 impl Executor {
-    pub fn new(engine: Arc<Engine>, host: Host, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
-        Self { engine, host, inputs, metrics, inventory: None }
+    pub fn new(engine: Arc<Engine>, node: Node, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
+        Self { engine, node: Arc::new(node), inputs, metrics, inventory: None }
     }
 
     /// Starts an action. At most one task per instance, because the core has one action per instance in progress.
     pub fn perform(&self, instance: InstanceKey, action: Action) {
-        let (engine, host) = (Arc::clone(&self.engine), self.host.clone());
+        let (engine, node) = (Arc::clone(&self.engine), Arc::clone(&self.node));
         let (inputs, metrics) = (self.inputs.clone(), self.metrics.clone());
         fabric::tasks::spawn("action", async move {
-            let result = perform(&engine, &host, &action).await;
+            let result = perform(&engine, &node, &action).await;
             metrics.action_done(&action, &result);
             // Fails only when the process ends.
             inputs.send(Input::ActionDone { instance, action, result }).await.ok();
@@ -86,17 +89,40 @@ impl Executor {
     }
 }
 
-async fn perform(engine: &Engine, host: &Host, action: &Action) -> Result<Option<ContainerSeen>, ActionFailure> {
+/// What this node adds to every container, and what it refuses.
+#[derive(Debug)]
+pub struct Node {
+    pub host: Host,
+    pub policy: NodePolicy,
+}
+
+impl Node {
+    /// The container of a pod under the policies; a refusal names rule, field and remedy.
+    fn plan(
+        &self,
+        pod: &PodId,
+        spec: &PodSpec,
+        index: usize,
+        hardening: Option<&Hardening>,
+    ) -> Result<Plan, ActionFailure> {
+        let planned = plan(&self.host, pod, spec, index).map_err(|error| ActionFailure::Refused(error.to_string()))?;
+        self.policy.check(pod, spec).map_err(ActionFailure::Refused)?;
+        let restraints = self.policy.restrain(hardening, spec).map_err(ActionFailure::Refused)?;
+        Ok(planned.restrained(restraints))
+    }
+}
+
+async fn perform(engine: &Engine, node: &Node, action: &Action) -> Result<Option<ContainerSeen>, ActionFailure> {
     let result = match action {
-        Action::Create { pod, index, spec, address } => match plan(host, pod, spec, *index) {
-            Ok(plan) => engine.create(&Plan { address: address.clone(), ..plan }).await,
-            Err(reason) => return Err(ActionFailure::Refused(reason.to_string())),
-        },
-        Action::Replace { old, grace, pod, index, spec, address } => match plan(host, pod, spec, *index) {
-            Ok(plan) => engine.replace(old, *grace, &Plan { address: address.clone(), ..plan }).await,
-            Err(reason) => return Err(ActionFailure::Refused(reason.to_string())),
-        },
-        Action::Update { id, pod, index, spec } => match plan(host, pod, spec, *index) {
+        Action::Create { pod, index, spec, address, hardening } => {
+            let planned = node.plan(pod, spec, *index, hardening.as_ref())?;
+            engine.create(&Plan { address: address.clone(), ..planned }).await
+        }
+        Action::Replace { old, grace, pod, index, spec, address, hardening } => {
+            let planned = node.plan(pod, spec, *index, hardening.as_ref())?;
+            engine.replace(old, *grace, &Plan { address: address.clone(), ..planned }).await
+        }
+        Action::Update { id, pod, index, spec } => match plan(&node.host, pod, spec, *index) {
             Ok(plan) => engine.update(id, &plan).await,
             Err(reason) => return Err(ActionFailure::Refused(reason.to_string())),
         },

@@ -7,6 +7,7 @@ mod dependencies;
 mod engine;
 mod instances;
 mod orders;
+mod policies;
 mod reports;
 mod requests;
 mod restarts;

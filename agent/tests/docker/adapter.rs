@@ -49,7 +49,7 @@ async fn a_replacement_starts_after_the_old_container_exited() {
         let old = engine.create(&cluster.plan(&cluster.spec(1), 0)).await.expect("creates").expect("is there");
         let (since, successor) = (engine_time(), PodId { version: 2, ..cluster.pod(1) });
         let plan = agent::container::plan(&cluster.host("n1"), &successor, &cluster.spec(1), 0).expect("a plan");
-        let new = engine.replace(&old.id, GRACE, &plan).await.expect("replaces").expect("is there");
+        let new = Box::pin(engine.replace(&old.id, GRACE, &plan)).await.expect("replaces").expect("is there");
         assert_eq!((new.phase, &new.identity.pod), (Phase::Running, &successor));
         assert_eq!(cluster.containers().await, std::slice::from_ref(&new.id), "the old one is gone");
         let died = cluster.when(&old.id, &since, "die").await;
@@ -59,7 +59,7 @@ async fn a_replacement_starts_after_the_old_container_exited() {
         let third = PodId { version: 3, ..successor };
         cluster.foreign(&third.to_string(), HashMap::new()).await;
         let plan = agent::container::plan(&cluster.host("n1"), &third, &cluster.spec(1), 0).expect("a plan");
-        assert!(engine.replace(&new.id, GRACE, &plan).await.is_err());
+        assert!(Box::pin(engine.replace(&new.id, GRACE, &plan)).await.is_err());
         assert_eq!(engine.seen(&new.id).await.expect("looks"), None);
     })
     .await;

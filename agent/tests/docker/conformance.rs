@@ -7,7 +7,8 @@ use std::time::Duration;
 use agent::core::io::{Action, ActionFailure, ContainerSeen, Input};
 use agent::docker::Engine;
 use agent::metrics::Metrics;
-use agent::shell::executor::Executor;
+use agent::policy::NodePolicy;
+use agent::shell::executor::{Executor, Node};
 use contract::labels::Owner;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
@@ -39,7 +40,8 @@ struct Docker<'a> {
 impl<'a> Docker<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let (engine, (sender, inputs)) = (Arc::new(cluster.engine("n1")), mpsc::channel(1));
-        let executor = Executor::new(Arc::clone(&engine), cluster.host("n1"), sender, Metrics::new().0);
+        let node = Node { host: cluster.host("n1"), policy: NodePolicy::new(&[], 512) };
+        let executor = Executor::new(Arc::clone(&engine), node, sender, Metrics::new().0);
         Self { cluster, engine, executor, inputs }
     }
 }
@@ -113,8 +115,14 @@ async fn story(mut subject: impl Subject, pod: &PodId, spec: &PodSpec) -> Vec<St
     let (mut ids, mut lines) = (Ids::default(), Vec::new());
     let (spec, other) =
         (Arc::new(spec.clone()), Arc::new(PodSpec { annotation: "changed".to_owned(), ..spec.clone() }));
-    let create =
-        |pod: &PodId| Action::Create { pod: pod.clone(), index: 0, spec: Arc::clone(&spec), address: String::new() };
+    let (address, hardening) = (String::new(), None);
+    let create = |pod: &PodId| Action::Create {
+        pod: pod.clone(),
+        index: 0,
+        spec: Arc::clone(&spec),
+        address: address.clone(),
+        hardening: hardening.clone(),
+    };
     let created = subject.perform(create(pod)).await;
     lines.push(ids.result(&created));
     let id = ids.0.first().expect("a container").clone();
@@ -129,6 +137,7 @@ async fn story(mut subject: impl Subject, pod: &PodId, spec: &PodSpec) -> Vec<St
         index: 0,
         spec: Arc::clone(&spec),
         address: String::new(),
+        hardening: None,
     };
     let actions = [
         // A container of that name is adopted.

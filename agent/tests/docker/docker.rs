@@ -12,7 +12,8 @@ use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig, NetworkCreateRequest};
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, KillContainerOptionsBuilder,
-    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, TagImageOptionsBuilder,
+    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptions,
+    TagImageOptionsBuilder,
 };
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
@@ -187,14 +188,24 @@ impl Cluster {
                 self.raw.remove_network(&network.id.unwrap_or_default()).await.ok();
             }
         }
+        let fresh = format!("{}:{}", IMAGE.split(':').next().expect("a name"), self.id);
+        self.raw.remove_image(&fresh, None::<RemoveImageOptions>, None).await.ok();
         std::fs::remove_dir_all(std::env::temp_dir().join(&self.id)).ok();
     }
+    /// An image with the demo program as it is now; [`IMAGE`] may be older.
+    pub(crate) async fn fresh_image(&self) -> String {
+        let image = format!("{}:{}", IMAGE.split(':').next().expect("a name"), self.id);
+        self.import(&image).await;
+        image
+    }
     async fn ensure_image(&self) {
-        if self.raw.inspect_image(IMAGE).await.is_ok() {
-            return;
+        if self.raw.inspect_image(IMAGE).await.is_err() {
+            self.import(IMAGE).await;
         }
+    }
+    async fn import(&self, image: &str) {
         let archive = super::tar::with_executable("demo", &std::fs::read(demo()).expect("the demo program"));
-        let (repository, tag) = IMAGE.split_once(':').expect("a tag");
+        let (repository, tag) = image.split_once(':').expect("a tag");
         let options = CreateImageOptionsBuilder::new()
             .from_src("-")
             .repo(repository)

@@ -12,6 +12,7 @@ mod ends;
 mod names;
 mod networks;
 mod node;
+mod policies;
 mod process;
 mod requests;
 mod rollouts;

@@ -36,8 +36,12 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) async fn start(cluster: &Cluster, nats: &NatsServer, home: &Path) -> Self {
+        Self::start_with(nats, words(cluster, nats, home)).await
+    }
+    /// With these words on its command line.
+    pub(crate) async fn start_with(nats: &NatsServer, words: Vec<String>) -> Self {
         let shutdown = Shutdown::new();
-        let config = Config::parse_from(words(cluster, nats, home));
+        let config = Config::parse_from(words);
         let building = Box::pin(App::build(config, shutdown.clone()));
         let (bus, name, reports) = listen(nats).await;
         let running = fabric::tasks::spawn("agent", building.await.expect("builds").run());

@@ -19,6 +19,7 @@ pub mod notifies;
 pub mod operations;
 pub mod params;
 pub mod podgroups;
+pub mod policies;
 pub mod ports;
 pub mod renamed;
 pub mod respond;
@@ -181,6 +182,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> Ht
         Resource::Plan => rollouts::plan(api, &call).await,
         Resource::Backup => backups::backup(api, &call).await,
         Resource::Restore => backups::restore(api, &call).await,
+        Resource::Policies => policies::call(api, &call).await,
     }
 }
 

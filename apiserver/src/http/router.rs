@@ -37,10 +37,12 @@ pub enum Resource {
     Plan,
     Backup,
     Restore,
+    /// Workload policies of namespaces.
+    Policies,
 }
 
 impl Resource {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::PodGroups,
         Self::Depends,
         Self::Nodes,
@@ -63,6 +65,7 @@ impl Resource {
         Self::Plan,
         Self::Backup,
         Self::Restore,
+        Self::Policies,
     ];
 
     /// Its path; `{name}` stands for a name in it.
@@ -90,6 +93,7 @@ impl Resource {
             Self::Plan => "/api/podgroups/plan",
             Self::Backup => "/api/backup",
             Self::Restore => "/api/restore",
+            Self::Policies => "/api/policies",
         }
     }
 }

@@ -140,8 +140,9 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         | Refusal::DependencyUnknown
         | Refusal::NodeUnknown { .. }
         | Refusal::CallbackUnknown
-        | Refusal::ConstraintUnknown => StatusCode::NOT_FOUND,
-        Refusal::ReadOnly => StatusCode::FORBIDDEN,
+        | Refusal::ConstraintUnknown
+        | Refusal::PolicyUnknown => StatusCode::NOT_FOUND,
+        Refusal::ReadOnly | Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
         Refusal::GroupExists | Refusal::DependencyExists => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
@@ -166,6 +167,7 @@ fn undelivered(error: &commands::Error) -> Refused {
 mod tests {
     use axum::http::HeaderValue;
     use contract::command::Operation;
+    use contract::policy::Level;
 
     use super::*;
     use crate::http::params::Params;
@@ -226,6 +228,12 @@ mod tests {
             (Refusal::NodeBusy { reason: "n1 is heard".to_owned() }, 409, "n1 is heard"),
             (Refusal::ConstraintUnknown, 404, "Constraint not existed"),
             (Refusal::ReadOnly, 403, "Do ReadOnly Permitted."),
+            (Refusal::PolicyUnknown, 404, "the namespace has no policy of its own"),
+            (
+                Refusal::Forbidden { namespace: "shop".to_owned(), level: Level::Baseline, reason: "x".to_owned() },
+                403,
+                "the policy of namespace \"shop\" (baseline) does not allow it: x",
+            ),
             (Refusal::Limit { what: "instances".to_owned(), limit: 9 }, 400, "instances would pass the limit of 9"),
             (
                 Refusal::StoreFull { used: 3 << 30, quota: 4 << 30 },
@@ -237,6 +245,12 @@ mod tests {
         ] {
             assert_eq!((status_of(&refusal).as_u16(), refusal.to_string().as_str()), (status, text));
         }
+    }
+
+    #[test]
+    fn a_command_too_large_for_the_bus_is_refused() {
+        assert!(check_size(&"x".repeat(LARGEST_COMMAND - 2)).is_ok());
+        assert!(check_size(&"x".repeat(LARGEST_COMMAND)).is_err());
     }
 
     fn request(verb: router::Verb, query: &str, form: Option<(&str, &str)>, body: &'static str) -> Call {

@@ -104,13 +104,13 @@ async fn flaws_beyond_the_first_fifty_are_only_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_small_body_that_grows_when_written_out_is_refused_before_the_bus_refuses_it() {
+async fn a_small_body_that_would_grow_when_written_out_is_refused_for_its_counts() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     let many = format!("\"Dependencies\":[{}{{}}],\"Annotation\"", "{},".repeat(80_000));
     let seen = world.post("/api/podgroups", &spec_with("\"Annotation\"", &many)).await;
-    assert_eq!(seen.status, 413, "{}", seen.text);
-    assert!(seen.message().contains("written out in full"), "{}", seen.message());
+    assert_eq!(seen.status, 400, "{}", seen.text);
+    assert!(seen.message().contains("Pod.Dependencies: 80001 are too many"), "{}", seen.message());
     assert_eq!(leader.stop().await, []);
 }
 

@@ -16,6 +16,7 @@ mod node;
 mod node_changes;
 mod outage;
 mod peers;
+mod policies;
 mod ports;
 mod reads;
 mod rollouts;

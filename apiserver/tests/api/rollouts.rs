@@ -334,7 +334,7 @@ async fn a_plan_is_answered_and_refused_like_the_change_itself() {
             400,
             "Missing paremeters for PodGroupSpec: Strategy.NeedWaitingForConfirm: ",
         ),
-        (large, 413, "written out in full this is"),
+        (large, 400, "Missing paremeters for PodGroupSpec: Pod.Dependencies: 80001 are too many"),
     ] {
         let seen = world.post(path, &body).await;
         assert_eq!(seen.status, status, "{}", seen.text);

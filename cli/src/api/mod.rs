@@ -5,6 +5,7 @@ mod calls;
 mod delivery;
 mod error;
 mod nodes;
+mod policies;
 mod retry;
 mod rollouts;
 

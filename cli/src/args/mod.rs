@@ -7,6 +7,7 @@ mod events;
 mod health;
 mod node;
 mod operate;
+mod policy;
 mod rollout;
 mod switches;
 mod up;
@@ -23,6 +24,7 @@ pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
 pub use node::{Drain, Label, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
+pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
 pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};
 pub use switches::{
     Constraints, ConstraintsWhat, EngineArgs, EngineWhat, GuardArgs, GuardWhat, Notifies, NotifiesWhat,
@@ -124,6 +126,9 @@ pub enum Command {
     /// Manage placement constraints of the whole cluster
     #[command(alias = "constraint")]
     Constraints(Constraints),
+    /// Manage what workloads may request from the nodes
+    #[command(alias = "policies")]
+    Policy(PolicyArgs),
     /// Manage webhooks
     #[command(alias = "notify")]
     Notifies(Notifies),

@@ -12,6 +12,7 @@ pub mod health;
 pub mod node;
 pub mod operate;
 pub mod plan;
+pub mod policy;
 pub mod rollout;
 pub mod scale;
 pub mod status;
@@ -59,6 +60,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Engine(flags) => switches::engine(&api()?, &flags.what).await?,
         Command::Guard(flags) => switches::guard(&api()?, flags.what).await?,
         Command::Constraints(flags) => switches::constraints(&api()?, &flags.what).await?,
+        Command::Policy(flags) => policy::policy(&api()?, &flags.what).await?,
         Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
         Command::Restore(flags) => backup::restore(&api()?, flags).await?,

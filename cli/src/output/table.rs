@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use comfy_table::presets;
 use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
+use contract::policy::NamespacePolicy;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
+use crate::commands::policy;
 use crate::output::terminal::inline;
 
 /// Labels that every agent adds from its Docker engine; too long for a table.
@@ -149,6 +151,16 @@ pub fn node_state(node: &Node) -> String {
 pub fn given_labels(node: &Node) -> BTreeMap<String, String> {
     let given = node.labels.iter().filter(|(key, _)| !OF_THE_ENGINE.contains(&key.as_str()));
     given.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Policies of namespaces.
+pub fn policies(rows: &[NamespacePolicy]) -> String {
+    let mut table = plain(&["namespace", "level", "exceptions"]);
+    for row in rows {
+        let exceptions = policy::exceptions(&row.policy).join(" ");
+        table.add_row([row.namespace.clone(), row.policy.level.to_string(), exceptions]);
+    }
+    text(&table)
 }
 
 /// Nodes.

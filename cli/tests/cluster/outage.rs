@@ -64,7 +64,10 @@ async fn a_service_is_up_within_thirty_seconds_after_its_database_was_away_for_t
     let cluster = Cluster::start(&["--nodes", "1"]).await;
     let database = Database::start(0).await;
     let mut group = demo_group(GROUP, 1);
-    // The database listens on the loopback address of the machine.
+    // The database listens on the loopback address of the machine, which only trusted namespaces may reach.
+    let namespace = group["Namespace"].as_str().expect("a namespace").to_owned();
+    let policy = format!("/api/policies?namespace={namespace}");
+    cluster.accepted(Method::PUT, &policy, Some(&json!({"Level": "trusted"}))).await;
     group["Pod"]["Network"] = json!("host");
     group["Pod"]["Containers"][0]["Env"] = json!([format!("DEMO_DATABASE=127.0.0.1:{}", database.port), "PORT=0"]);
     cluster.accepted(Method::POST, "/api/podgroups", Some(&group)).await;

@@ -10,6 +10,7 @@ mod observed;
 mod outcomes;
 mod plans;
 mod planted;
+mod policies;
 mod releases;
 mod server;
 mod status;

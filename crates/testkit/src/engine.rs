@@ -144,7 +144,7 @@ impl FakeEngine {
             return ActionResult::failed(lost());
         }
         let done = match action {
-            Action::Create { pod, index, spec, address } => {
+            Action::Create { pod, index, spec, address, .. } => {
                 // The answer may be lost between create and start: the container exists and never ran.
                 self.interrupt_before_start = answer_lost && random.chance(50);
                 self.create(Wanted { owner, pod, index: *index, spec, address }, now)

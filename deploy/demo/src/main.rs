@@ -6,10 +6,12 @@
 //! * `DEMO_EXIT_AFTER_MS`, `DEMO_EXIT_CODE`: exit after a while with this code.
 //! * `DEMO_EAT_MEMORY_AFTER_MS`: allocate memory after a while until the kernel kills it.
 //! * `DEMO_DATABASE`: an `address:port`; without a connection to it, exit with 1.
+//! * `DEMO_USER`: create a file, give it to this numeric user, and continue as that user, like images that start as root.
 //! * `DEMO_VERSION`: shown in the answer, to distinguish images.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::process::exit;
 use std::thread;
 use std::time::Duration;
@@ -18,6 +20,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 fn main() -> io::Result<()> {
+    if let Some(user) = number("DEMO_USER").and_then(|n| u32::try_from(n).ok()) {
+        return Err(become_user(user));
+    }
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     thread::spawn(move || {
         if signals.forever().next().is_some() {
@@ -52,6 +57,17 @@ fn main() -> io::Result<()> {
         let _ = stream.and_then(answer);
     }
     Ok(())
+}
+
+/// Returns only when it fails.
+fn become_user(user: u32) -> io::Error {
+    let prepared =
+        std::fs::write("/owned", "x").and_then(|()| std::os::unix::fs::chown("/owned", Some(user), Some(user)));
+    if let Err(error) = prepared {
+        return error;
+    }
+    println!("demo continues as user {user}");
+    std::process::Command::new("/proc/self/exe").uid(user).gid(user).env_remove("DEMO_USER").exec()
 }
 
 fn lose_database(address: &str, reason: &str) -> ! {

@@ -145,6 +145,7 @@ async fn beside_the_engine(
     let cluster = Cluster::start_with(&ONE_NODE).await?;
     let image = engine.image_id(IMAGE).await?;
     let mark = engine.mark(Contestant::Deployd.word());
+    deployd::trust(&cluster).await?;
     let mut contestants = Contestants::new(engine, image, Deployd { cluster, mark });
     if let Some(best) = contestants.find_best(size, progress).await? {
         let (starts, removals) = (best.starts, best.removals);

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::Error;
 use super::contestant::{Contestant, Task};
-use super::deployd::{accepted, group, pod};
+use super::deployd::{accepted, group, pod, trust};
 use super::docker::{BenchEngine, EventWatch};
 use super::figure::{Figure, Goal, Row};
 use super::progress::Progress;
@@ -115,6 +115,7 @@ pub(crate) async fn losses(engine: &BenchEngine, count: u32, progress: &Progress
     let lost_after = format!("{}s", LOST_AFTER.as_secs());
     let words = ["--nodes", "3", "--node-cpus", "512", "--suspect-after", SUSPECT_AFTER, "--lost-after", &lost_after];
     let cluster = Cluster::start_with(&[&words[..], &["--failover-grace", "1s"]].concat()).await?;
+    trust(&cluster).await?;
     let mut watch = engine.watch(BESIDE);
     let name = format!("lost-{}.web.web", cluster.tag());
     let body = Some(group(&name, INSTANCES, &pod(&name, &engine.mark(BESIDE), 1)));

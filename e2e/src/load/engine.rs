@@ -62,7 +62,8 @@ mod tests {
     fn containers_are_created_and_removed_after_the_delay() {
         let mut engine = DelayedEngine::new(7, Owner { cluster: "c".to_owned(), node: "n7".parse().unwrap() });
         let pod: PodId = "a.v1-i1-d0".parse().unwrap();
-        let create = Action::Create { pod: pod.clone(), index: 0, spec: Arc::default(), address: String::new() };
+        let (spec, address) = (Arc::default(), String::new());
+        let create = Action::Create { pod: pod.clone(), index: 0, spec, address, hardening: None };
         engine.begin(pod.key(), create, Timestamp::from_millis(5));
         assert!(engine.ended(Timestamp::from_millis(4)).is_empty());
         let Input::ActionDone { result, .. } = engine.ended(Timestamp::from_millis(5)).remove(0) else { panic!() };

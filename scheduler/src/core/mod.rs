@@ -306,6 +306,7 @@ impl Core {
                 leading.begin(&known);
                 leading.quarantine_unread(unread);
                 commands::cluster::warn_of_unread(leading);
+                commands::policies::trust_existing(leading);
             }
         }));
         effects

@@ -76,6 +76,7 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         | Key::Callbacks
         | Key::Engine
         | Key::Constraints
+        | Key::Policy(_)
         | Key::Store
         | Key::Progress
         | Key::Restore

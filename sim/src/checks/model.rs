@@ -232,8 +232,8 @@ impl Model {
             | Verb::Guard { .. }
             | Verb::SetConstraint { .. }
             | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
-            // The workload never restores a backup.
-            Verb::Restore { .. } => return Err(impossible()),
+            // The workload never restores a backup and changes no policy.
+            Verb::Restore { .. } | Verb::SetPolicy { .. } | Verb::RemovePolicy { .. } => return Err(impossible()),
             Verb::Node { node, change } => {
                 if let NodeChange::Drain { force, .. } = change {
                     self.drift(&Drift { from: node.clone(), to: None, force: *force, instance: None }, None);

@@ -89,6 +89,8 @@ impl Switches {
             | Verb::Drift { .. }
             | Verb::Node { .. }
             | Verb::Restore { .. }
+            | Verb::SetPolicy { .. }
+            | Verb::RemovePolicy { .. }
             | Verb::CreateDependency { .. }
             | Verb::UpdateDependency { .. }
             | Verb::RemoveDependency { .. }

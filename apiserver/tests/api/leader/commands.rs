@@ -35,6 +35,11 @@ impl State {
             Verb::RemoveConstraint { kind } => {
                 self.constraints.remove(kind).map(drop).ok_or(Refusal::ConstraintUnknown)
             }
+            Verb::SetPolicy { namespace, policy } => {
+                self.policies.insert(namespace.clone(), (**policy).clone());
+                Ok(())
+            }
+            Verb::RemovePolicy { namespace } => self.policies.remove(namespace).map(drop).ok_or(Refusal::PolicyUnknown),
             Verb::CreateGroup { spec } if spec.name.starts_with("removing") => Err(Refusal::GroupRemoving),
             Verb::CreateGroup { spec } if spec.name.starts_with("limit") => {
                 Err(Refusal::Limit { what: "the number of groups".to_owned(), limit: 1 })

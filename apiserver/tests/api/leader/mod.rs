@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use contract::command::{Command, Outcome, Verdict};
+use contract::policy::Policy;
 use contract::query::Reply;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::subjects;
@@ -93,6 +94,7 @@ struct State {
     callbacks: BTreeSet<String>,
     engine: EngineRecord,
     constraints: BTreeMap<String, Constraint>,
+    policies: BTreeMap<String, Policy>,
 }
 
 impl State {

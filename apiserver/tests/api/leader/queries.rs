@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use contract::fence::Term;
 use contract::history::{ContainerEvent, Happened};
+use contract::policy::{NamespacePolicy, Policy};
 use contract::ports;
 use contract::query::{
     Answer, ClusterView, DependencyView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query,
@@ -49,6 +50,13 @@ impl State {
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
             Query::Engine => Answer::Engine(self.engine),
             Query::Constraints => Answer::Constraints(self.constraints.values().cloned().collect()),
+            Query::Policies => {
+                let row = |(namespace, policy): (&String, &Policy)| NamespacePolicy {
+                    namespace: namespace.clone(),
+                    policy: policy.clone(),
+                };
+                Answer::Policies(self.policies.iter().map(row).collect())
+            }
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
             Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),

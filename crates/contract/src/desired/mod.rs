@@ -2,6 +2,7 @@
 
 pub mod dependency;
 pub mod node;
+pub mod policy;
 pub mod ports;
 pub mod rollout;
 pub mod spec;

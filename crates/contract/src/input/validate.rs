@@ -26,6 +26,18 @@ pub const MOST_CONTAINERS: usize = 16;
 pub const MOST_VOLUMES: usize = 32;
 /// Limit of environment entries per container.
 pub const MOST_ENV: usize = 256;
+/// Limit of placement filters per pod: each placement evaluates all of them for every node.
+pub const MOST_FILTERS: usize = 64;
+/// Limit of labels per pod.
+pub const MOST_LABELS: usize = 64;
+/// Limit of dependency pods per pod.
+pub const MOST_DEPENDENCIES: usize = 32;
+/// Limit of DNS search domains per container.
+pub const MOST_DNS_SEARCH: usize = 8;
+/// Limit of words in a command or entrypoint.
+pub const MOST_WORDS: usize = 256;
+/// Limit of bind mounts per container.
+pub const MOST_SYSTEM_VOLUMES: usize = 16;
 /// Limit of a user's reason for a change, in bytes; it is stored with the revision.
 pub const LONGEST_CAUSE: usize = 1024;
 /// Limit of request bodies, in bytes; specs are sent over NATS and stored in etcd as a whole.
@@ -69,6 +81,11 @@ impl Flaws {
             self.add(field, range.problem(number));
         }
     }
+    fn count(&mut self, field: impl Into<String>, number: usize, most: usize) {
+        if number > most {
+            self.add(field, format!("{number} are too many, at most {most}"));
+        }
+    }
     fn done(self) -> Result<(), Vec<Flaw>> {
         if self.0.is_empty() { Ok(()) } else { Err(self.0) }
     }
@@ -78,6 +95,27 @@ impl PodGroupSpec {
     /// Validates a group.
     pub fn validate(&self) -> Result<(), Vec<Flaw>> {
         let mut flaws = Flaws::default();
+        self.check_settings(&mut flaws);
+        if !self.pod.name.is_empty() && self.pod.name != self.name {
+            flaws.add("Pod.Name", format!("must equal Name, {:?}, is {:?}", self.name, self.pod.name));
+        }
+        // Network and volumes follow the pod's namespace, access and policy that of the group.
+        if !self.pod.namespace.is_empty() && self.pod.namespace != self.namespace {
+            let problem = format!("must equal Namespace, {:?}, is {:?}", self.namespace, self.pod.namespace);
+            flaws.add("Pod.Namespace", problem);
+        }
+        check_pod(&self.pod, "Pod", &mut flaws);
+        flaws.done()
+    }
+
+    /// Validates a group except for its pod spec, which may have been stored before a rule existed.
+    pub fn validate_settings(&self) -> Result<(), Vec<Flaw>> {
+        let mut flaws = Flaws::default();
+        self.check_settings(&mut flaws);
+        flaws.done()
+    }
+
+    fn check_settings(&self, flaws: &mut Flaws) {
         flaws.name("Name", &self.name);
         flaws.name("Namespace", &self.namespace);
         flaws.range(ranges::NUM_INSTANCES.field, self.num_instances, ranges::NUM_INSTANCES);
@@ -92,12 +130,7 @@ impl PodGroupSpec {
                 ),
             );
         }
-        if !self.pod.name.is_empty() && self.pod.name != self.name {
-            flaws.add("Pod.Name", format!("must equal Name, {:?}, is {:?}", self.name, self.pod.name));
-        }
-        check_pod(&self.pod, "Pod", &mut flaws);
-        rollout::check_rollout(self, &mut flaws);
-        flaws.done()
+        rollout::check_rollout(self, flaws);
     }
 
     /// Limit of instances with its strategy.
@@ -149,12 +182,10 @@ fn check_pod(pod: &PodSpec, at: &str, flaws: &mut Flaws) {
     if pod.containers.is_empty() {
         flaws.add(format!("{at}.Containers"), "must not be empty");
     }
-    if pod.containers.len() > MOST_CONTAINERS {
-        flaws.add(
-            format!("{at}.Containers"),
-            format!("{} are too many, at most {MOST_CONTAINERS}", pod.containers.len()),
-        );
-    }
+    flaws.count(format!("{at}.Containers"), pod.containers.len(), MOST_CONTAINERS);
+    flaws.count(format!("{at}.Filters"), pod.filters.len(), MOST_FILTERS);
+    flaws.count(format!("{at}.Labels"), pod.labels.len(), MOST_LABELS);
+    flaws.count(format!("{at}.Dependencies"), pod.dependencies.len(), MOST_DEPENDENCIES);
     for (index, container) in pod.containers.iter().enumerate() {
         check_container(container, &format!("{at}.Containers[{index}]"), flaws);
     }
@@ -184,13 +215,17 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
             flaws.add(format!("{at}.Env[{index}]"), "must be of the form KEY=value");
         }
     }
-    if container.volumes.len() > MOST_VOLUMES {
-        flaws.add(format!("{at}.Volumes"), format!("{} are too many, at most {MOST_VOLUMES}", container.volumes.len()));
-    }
+    flaws.count(format!("{at}.Volumes"), container.volumes.len(), MOST_VOLUMES);
+    flaws.count(format!("{at}.SystemVolumes"), container.system_volumes.len(), MOST_SYSTEM_VOLUMES);
+    flaws.count(format!("{at}.DnsSearch"), container.dns_search.len(), MOST_DNS_SEARCH);
+    flaws.count(format!("{at}.Command"), container.command.len(), MOST_WORDS);
+    flaws.count(format!("{at}.Entrypoint"), container.entrypoint.as_ref().map_or(0, Vec::len), MOST_WORDS);
     for (index, path) in container.volumes.iter().enumerate() {
         check_path(path, format!("{at}.Volumes[{index}]"), flaws);
     }
+    flaws.count(format!("{at}.CloudVolumes"), container.cloud_volumes.len(), MOST_VOLUMES);
     for (index, volume) in container.cloud_volumes.iter().enumerate() {
+        flaws.count(format!("{at}.CloudVolumes[{index}].Dirs"), volume.dirs.len(), MOST_VOLUMES);
         if !matches!(volume.kind.as_str(), "multi" | "single") {
             flaws.add(
                 format!("{at}.CloudVolumes[{index}].Type"),
@@ -205,8 +240,8 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
 
 /// A path inside the container; it also becomes a directory below the volume root.
 fn check_path(path: &str, field: String, flaws: &mut Flaws) {
-    let leaves = path.split('/').any(|part| part == "..");
+    let leaves = path.split('/').any(|part| matches!(part, "." | ".."));
     if !path.starts_with('/') || path.trim_matches('/').is_empty() || leaves || path.contains([':', ',', '\0']) {
-        flaws.add(field, format!("must be an absolute path without '..', ':' or ',', is {path:?}"));
+        flaws.add(field, format!("must be an absolute path without '.', '..', ':' or ',', is {path:?}"));
     }
 }

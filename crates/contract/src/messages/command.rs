@@ -9,6 +9,7 @@ use crate::backup::Step;
 use crate::digest::Digest;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::node::{self, NodeChange};
+use crate::policy::{Level, Policy};
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::RestartPolicy;
 use crate::switches::Constraint;
@@ -183,6 +184,19 @@ pub enum Verb {
     RemoveConstraint {
         /// Type of the constraint, for example `node`.
         kind: String,
+    },
+    /// Sets the workload policy of a namespace.
+    SetPolicy {
+        /// The namespace, or `*` for all namespaces without a policy of their own.
+        namespace: String,
+        /// Its policy.
+        policy: Box<Policy>,
+    },
+    /// Removes the workload policy of a namespace: the default of the cluster applies. The default itself returns to
+    /// `baseline`.
+    RemovePolicy {
+        /// The namespace, or `*`.
+        namespace: String,
     },
     /// One step of restoring a backup.
     Restore {
@@ -401,6 +415,19 @@ pub enum Refusal {
     /// There is no constraint of that type.
     #[error("Constraint not existed")]
     ConstraintUnknown,
+    /// The namespace has no policy of its own.
+    #[error("the namespace has no policy of its own")]
+    PolicyUnknown,
+    /// The workload policy of the namespace does not allow the spec.
+    #[error("the policy of namespace {namespace:?} ({level}) does not allow it: {reason}")]
+    Forbidden {
+        /// The namespace.
+        namespace: String,
+        /// Its level.
+        level: Level,
+        /// Every violation with rule, field and remedy.
+        reason: String,
+    },
     /// The cluster is read-only or in maintenance.
     #[error("Do ReadOnly Permitted.")]
     ReadOnly,

@@ -30,12 +30,24 @@ impl Texts {
     pub fn of(&mut self, message: &OrderMessage) -> Result<Box<RawValue>, serde_json::Error> {
         to_raw_value(&match message.clone() {
             OrderMessage::Whole(order) => {
-                let Order { fence, pods, specs, spared, switches, stores, progress, agent } = order;
+                let Order { fence, pods, specs, spared, switches, stores, progress, agent, hardening } = order;
                 let specs = self.specs(&specs)?;
-                OrderMessage::Whole(Order { fence, pods, specs, spared, switches, stores, progress, agent })
+                OrderMessage::Whole(Order { fence, pods, specs, spared, switches, stores, progress, agent, hardening })
             }
             OrderMessage::Delta(delta) => {
-                let OrderDelta { base, fence, pods, specs, spared, switches, stores, digest, progress, agent } = delta;
+                let OrderDelta {
+                    base,
+                    fence,
+                    pods,
+                    specs,
+                    spared,
+                    switches,
+                    stores,
+                    digest,
+                    progress,
+                    agent,
+                    hardening,
+                } = delta;
                 let specs = Changes { put: self.specs(&specs.put)?, gone: specs.gone };
                 OrderMessage::Delta(OrderDelta {
                     base,
@@ -48,6 +60,7 @@ impl Texts {
                     digest,
                     progress,
                     agent,
+                    hardening,
                 })
             }
         })

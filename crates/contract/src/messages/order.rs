@@ -14,6 +14,7 @@ use crate::digest::Digest;
 use crate::fence::Fence;
 use crate::name::GroupName;
 use crate::pod_id::{PodId, SpecKey};
+use crate::policy::Hardening;
 use crate::progress::Progress;
 use crate::spec::PodSpec;
 use crate::state::{RestartPolicy, TargetState};
@@ -44,6 +45,10 @@ pub struct Order<S = Arc<PodSpec>> {
     /// Identity of the agent that the order is meant for; empty means any agent of the node. Not part of the digest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
+    /// What the agent applies to new containers of these groups; absent groups have the level `trusted` or come from an
+    /// older scheduler. Not part of the digest: it does not change containers that exist.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hardening: BTreeMap<GroupName, Hardening>,
 }
 
 /// Desired state of one pod.
@@ -128,6 +133,9 @@ pub struct OrderDelta<S = Arc<PodSpec>> {
     /// As [`Order::agent`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
+    /// As [`Order::hardening`], of the groups in `pods.put` only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hardening: BTreeMap<GroupName, Hardening>,
 }
 
 /// An agent's answer to an order.
@@ -212,6 +220,7 @@ impl Order {
             progress: self.progress.clone(),
             digest: self.digest(),
             agent: self.agent.clone(),
+            hardening: self.hardening.clone(),
         }
     }
 
@@ -229,6 +238,12 @@ impl Order {
         next.switches = delta.switches;
         next.stores.clone_from(&delta.stores);
         next.progress.clone_from(&delta.progress);
+        delta.pods.put.keys().for_each(|pod| drop(next.hardening.remove(&pod.group)));
+        next.hardening.extend(delta.hardening.clone());
+        if !delta.pods.gone.is_empty() {
+            let groups: BTreeSet<&GroupName> = next.pods.keys().map(|pod| &pod.group).collect();
+            next.hardening.retain(|group, _| groups.contains(group));
+        }
         Some(next)
     }
 
@@ -274,6 +289,20 @@ impl OrderMessage {
         match self {
             Self::Whole(order) => &order.agent,
             Self::Delta(delta) => &delta.agent,
+        }
+    }
+    /// Sets [`Order::hardening`] for the groups of the pods that it brings.
+    #[must_use]
+    pub fn hardened(self, of_group: impl Fn(&GroupName) -> Option<Hardening>) -> Self {
+        let of_pods = |pods: &BTreeMap<PodId, Assignment>| {
+            // The pods of a group follow each other, so each group is looked up once.
+            let mut groups: Vec<&GroupName> = pods.keys().map(|pod| &pod.group).collect();
+            groups.dedup();
+            groups.into_iter().filter_map(|group| Some((group.clone(), of_group(group)?))).collect()
+        };
+        match self {
+            Self::Whole(order) => Self::Whole(Order { hardening: of_pods(&order.pods), ..order }),
+            Self::Delta(delta) => Self::Delta(OrderDelta { hardening: of_pods(&delta.pods.put), ..delta }),
         }
     }
     /// Sets [`Order::agent`].

@@ -12,6 +12,7 @@ use crate::history::ContainerEvent;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::node::{Cordon, NodePage};
 use crate::pod_id::PodId;
+use crate::policy::NamespacePolicy;
 use crate::ports::StreamPort;
 use crate::report::{EngineState, NodeFacts, PodFacts};
 use crate::rollout_view::{PlanView, RevisionsView, RolloutView};
@@ -65,6 +66,8 @@ pub enum Query {
     Engine,
     /// The placement constraints.
     Constraints,
+    /// The workload policies.
+    Policies,
     /// All stream ports and the groups that own them.
     Ports,
     /// The current or last rollout of a group.
@@ -145,6 +148,8 @@ pub enum Answer {
     Engine(EngineRecord),
     /// Sorted by type.
     Constraints(Vec<Constraint>),
+    /// Sorted by namespace; `*` is first.
+    Policies(Vec<NamespacePolicy>),
     /// Sorted by source port.
     Ports(Vec<PortClaim>),
     /// None when the group does not exist.

@@ -3,6 +3,7 @@
 //! The scheduler is the only writer. Keys under [`STATE`] are what a new leader loads.
 
 use crate::name::{CommandId, GroupName, NodeName};
+use crate::policy::check_namespace;
 
 /// Prefix of all keys.
 pub const ROOT: &str = "/deployd/";
@@ -48,6 +49,8 @@ pub const STAGED: &str = "/deployd/state/staged/part/";
 /// Present when all parts of that transaction are stored.
 pub const STAGED_READY: &str = "/deployd/state/staged/ready";
 const NODE_INTENTS: &str = "/deployd/state/intent/node/";
+/// Prefix of the workload policies, one per namespace; `*` is the default of the cluster.
+const POLICIES: &str = "/deployd/state/policy/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -115,6 +118,10 @@ pub fn node(name: &NodeName) -> String {
 pub fn node_intent(name: &NodeName) -> String {
     format!("{NODE_INTENTS}{name}")
 }
+/// Workload policy of a namespace, or of `*`: [`crate::policy::Policy`].
+pub fn policy(namespace: &str) -> String {
+    format!("{POLICIES}{namespace}")
+}
 /// One part of a backup that is being restored.
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
     format!("{RESTORE_PARTS}{restore}/{part}")
@@ -180,6 +187,8 @@ pub enum Key {
     Node(NodeName),
     /// [`node_intent`].
     NodeIntent(NodeName),
+    /// [`policy`]: namespace, or `*`.
+    Policy(String),
     /// [`outcome`].
     Outcome(CommandId),
     /// [`CURSOR`].
@@ -230,6 +239,7 @@ pub fn parse(key: &str) -> Key {
             .or_else(|| key.strip_prefix(RESTORE_PARTS).and_then(parse_part))
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
             .or_else(|| key.strip_prefix(NODE_INTENTS).and_then(|n| n.parse().ok()).map(Key::NodeIntent))
+            .or_else(|| key.strip_prefix(POLICIES).and_then(parse_policy))
             .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
     };
     known.unwrap_or(Key::Unknown)
@@ -239,6 +249,10 @@ pub fn parse(key: &str) -> Key {
 fn numbered<T: std::str::FromStr>(rest: &str, key: impl Fn(GroupName, T) -> Key) -> Option<Key> {
     let (name, rest) = rest.split_once('/')?;
     Some(key(name.parse().ok()?, rest.parse().ok()?))
+}
+
+fn parse_policy(namespace: &str) -> Option<Key> {
+    check_namespace(namespace).ok().map(|()| Key::Policy(namespace.to_owned()))
 }
 
 fn parse_part(rest: &str) -> Option<Key> {
@@ -277,6 +291,10 @@ mod tests {
         assert_eq!(parse(&placement(&group_name, 99)), Key::Placement(group_name, 99));
         assert_eq!(parse(&node(&node_name)), Key::Node(node_name.clone()));
         assert_eq!(parse(&node_intent(&node_name)), Key::NodeIntent(node_name));
+        for namespace in ["shop", "*"] {
+            assert_eq!(parse(&policy(namespace)), Key::Policy(namespace.to_owned()));
+        }
+        assert_eq!(parse(&policy("a/b")), Key::Unknown);
         assert_eq!(parse(&outcome(&id)), Key::Outcome(id));
         assert_eq!(parse(CURSOR), Key::Cursor);
         assert_eq!(parse(CALLBACKS), Key::Callbacks);

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{backup_samples, node_samples, progress_samples, rollout_samples, samples};
 
-fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
+pub(crate) fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
     let written = serde_json::to_string_pretty(value).expect("serialises") + "\n";
     if std::env::var_os("DEPLOYD_WRITE_GOLDEN").is_some() {

@@ -7,6 +7,7 @@ mod earlier;
 mod golden;
 mod layout;
 mod node_samples;
+mod policy_samples;
 mod progress_samples;
 mod rollout_rules;
 mod rollout_samples;

@@ -22,7 +22,7 @@ use crate::core::{observe, reconcile};
 
 use super::admission::Admission;
 use super::rollout::{self, Gate};
-use super::{cluster, create, dependencies, evacuate, limits, nodes, restore, scale, spec, strategy};
+use super::{cluster, create, dependencies, evacuate, limits, nodes, policies, restore, scale, spec, strategy};
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -155,6 +155,8 @@ impl Leading<'_> {
             Verb::Guard { working } => Ok(cluster::guard(self, working)),
             Verb::SetConstraint { constraint } => cluster::set_constraint(self, constraint),
             Verb::RemoveConstraint { kind } => cluster::remove_constraint(self, &kind),
+            Verb::SetPolicy { namespace, policy } => policies::set_policy(self, &namespace, *policy),
+            Verb::RemovePolicy { namespace } => policies::remove_policy(self, &namespace),
             Verb::Restore { step } => restore::restore(self, step),
         }
     }

@@ -20,7 +20,7 @@ use crate::core::state::{self, Group};
 use crate::core::{observe, reconcile};
 
 use super::admission::{Admission, malformed};
-use super::{limits, strategy};
+use super::{limits, policies, strategy};
 
 /// A group that may be made.
 #[derive(Debug)]
@@ -38,6 +38,9 @@ impl Admission<'_> {
         spec.validate().map_err(|flaws| malformed(&flaws))?;
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
         let name: GroupName = spec.name.parse().map_err(unnamed)?;
+        let before = self.state.groups.get(&name).map(|group| &group.record);
+        self.permitted(&spec, before.into_iter().flat_map(policies::running_specs))?;
+        self.within_quota(&name, &spec)?;
         let spec = spec.for_creation(self.now);
         let (record, adopts) = match self.state.groups.get(&name) {
             Some(orphan) if orphan.is_orphan() => (self.adopting(&name, spec, orphan)?, true),
@@ -116,6 +119,7 @@ pub(super) fn create_group(leading: &mut Leading<'_>, spec: PodGroupSpec, by: &s
     let Created { name, record, adopts } = leading.admission().created(spec)?;
     let before = leading.state.groups.get(&name).filter(|_| adopts).map(|group| group.record.clone());
     let mut bundle = if adopts { Bundle::default() } else { replace_removed(leading, &name) };
+    bundle.writes.extend(policies::store_default(leading));
     let copies = record.equals.last().copied();
     let changed = leading.change_record(&name, record);
     bundle.changes.extend(changed.changes.clone());

@@ -15,9 +15,12 @@ use crate::core::leader::Leading;
 use crate::core::state::dependencies::{Dependency, record_writes};
 use crate::core::state::quarantine::Object;
 
+use super::policies;
+
 /// Makes a dependency pod known.
 pub(super) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
     let name = checked(&pod)?;
+    leading.admission().permitted_dependency(&pod)?;
     let known = &leading.state.dependencies;
     if known.get(&name).is_some() || known.is_spared(&name) {
         return Err(Refusal::DependencyExists);
@@ -26,7 +29,10 @@ pub(super) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Resu
     let (version, created_at, updated_at) = (0, Timestamp::NEVER, Timestamp::NEVER);
     let spec = PodSpec { annotation, version, created_at, updated_at, ..pod };
     let record = DependencyRecord { spec, former: Default::default(), delete_when_unused: false, removing_since: None };
-    Ok(want(leading, &name, record))
+    let marker = policies::store_default(leading);
+    let mut bundle = want(leading, &name, record);
+    bundle.writes.extend(marker);
+    Ok(bundle)
 }
 
 /// Gives a dependency pod another spec, and keeps it if it was about to go.
@@ -34,6 +40,7 @@ pub(super) fn update_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Resu
     let name = checked(&pod)?;
     let before = wanted(leading, &name)?;
     let spec = before.spec.patched(pod, leading.now);
+    leading.admission().permitted_dependency(&spec)?;
     let mut record = DependencyRecord { delete_when_unused: false, ..before.clone() };
     if !spec.asks_the_same(&before.spec) {
         record.former.insert(before.spec.version, std::mem::replace(&mut record.spec, spec));

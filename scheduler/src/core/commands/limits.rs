@@ -130,6 +130,8 @@ fn grows(leading: &Leading<'_>, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -
         | Verb::Guard { .. }
         | Verb::SetConstraint { .. }
         | Verb::RemoveConstraint { .. }
+        | Verb::SetPolicy { .. }
+        | Verb::RemovePolicy { .. }
         | Verb::Restore { .. } => false,
     }
 }

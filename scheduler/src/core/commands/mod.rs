@@ -14,6 +14,7 @@ pub(in crate::core) mod dependencies;
 pub(in crate::core) mod evacuate;
 pub(in crate::core) mod limits;
 pub(in crate::core) mod nodes;
+pub(in crate::core) mod policies;
 pub(in crate::core) mod restore;
 pub(in crate::core) mod rollout;
 mod scale;

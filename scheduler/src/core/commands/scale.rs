@@ -30,7 +30,11 @@ impl Admission<'_> {
         if same_number && same_policy {
             return Ok(None);
         }
+        let grows = i64::from(wanted) > spec.num_instances;
         spec.num_instances = i64::from(wanted);
+        if grows && let Ok(name) = spec.name.parse() {
+            self.within_quota(&name, spec)?;
+        }
         spec.restart_policy = policy;
         spec.updated_at = self.now;
         let takes_the_lock = !same_number && !spec.has_strategy();

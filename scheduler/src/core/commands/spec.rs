@@ -21,7 +21,7 @@ use crate::core::state::revisions::Origin;
 use crate::core::state::{self, Group};
 
 use super::admission::{Admission, malformed};
-use super::limits;
+use super::{limits, policies};
 
 /// Shown when a patch does not fit; the text of the original.
 const NO_RESOURCES: &str = "No resources available to scheduler container";
@@ -130,8 +130,9 @@ impl Admission<'_> {
         }
         let record = group.record.clone();
         let next = if waits { self.reclaimed(record, pod, taken) } else { self.upgraded(record, pod) };
+        self.permitted(&next.spec, policies::running_specs(&group.record))?;
         if next.spec.has_strategy() {
-            next.spec.validate().map_err(|flaws| malformed(&flaws))?;
+            next.spec.validate_settings().map_err(|flaws| malformed(&flaws))?;
         }
         if let UpdateMethod::Refused { fields } =
             update_method(next.spec.update_policy, &group.record.spec.pod, &next.spec.pod)

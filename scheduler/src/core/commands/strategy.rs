@@ -40,7 +40,7 @@ impl Admission<'_> {
         if spec == group.record.spec {
             return Ok(None);
         }
-        spec.validate().map_err(|flaws| unfit(&flaws))?;
+        spec.validate_settings().map_err(|flaws| unfit(&flaws))?;
         if spec.has_strategy() != group.record.spec.has_strategy() {
             busy(group).map_or(Ok(()), |reason| Err(Refusal::Unfit { reason }))?;
         }

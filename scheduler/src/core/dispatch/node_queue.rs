@@ -301,6 +301,7 @@ impl NodeQueue {
             stores,
             progress: Progress::default(),
             agent: String::new(),
+            hardening: BTreeMap::new(),
             digest: self.digest,
         }
     }

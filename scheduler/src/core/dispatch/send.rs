@@ -38,6 +38,7 @@ impl Leading<'_> {
         };
         self.lead.timers.set(Timer::Order(node.clone()), Some(self.now + REPLY_TIMEOUT));
         let message = message.after(self.lead.outbox.progress().clone());
+        let message = message.hardened(|group| self.state.hardening(&node, group));
         let message = message.meant_for(self.reports.identity(&node).to_owned());
         self.effects.push(Effect::SendOrder { node, message });
     }

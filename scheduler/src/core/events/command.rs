@@ -69,6 +69,8 @@ fn pod_of(verb: &Verb) -> Option<&PodSpec> {
         | Verb::Guard { .. }
         | Verb::SetConstraint { .. }
         | Verb::RemoveConstraint { .. }
+        | Verb::SetPolicy { .. }
+        | Verb::RemovePolicy { .. }
         | Verb::Restore { .. } => None,
     }
 }
@@ -117,6 +119,8 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         | Verb::Guard { .. }
         | Verb::SetConstraint { .. }
         | Verb::RemoveConstraint { .. }
+        | Verb::SetPolicy { .. }
+        | Verb::RemovePolicy { .. }
         | Verb::Restore { .. } => (None, None, cluster_text(verb)),
     }
 }
@@ -182,6 +186,8 @@ fn cluster_text(verb: &Verb) -> String {
         Verb::Guard { working } => if *working { "wake the guard" } else { "put the guard to sleep" }.to_owned(),
         Verb::SetConstraint { constraint } => format!("set constraint {}", constraint.expression()),
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
+        Verb::SetPolicy { namespace, policy } => format!("set the policy of {namespace} to {}", policy.level),
+        Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::Restore { step: Step::Stage { restore, part, .. } } => format!("keep part {part} of restore {restore}"),
         Verb::Restore { step: Step::Finish { restore, .. } } => format!("restore {restore}"),
         Verb::Restore { step: Step::Abort } => "forget the parts of a restore".to_owned(),

@@ -62,6 +62,7 @@ impl Queries<'_> {
             Query::Engine => Answer::Engine(self.state.cluster.switches()),
             Query::Constraints => Answer::Constraints(self.state.cluster.constraints().values().cloned().collect()),
             Query::Callbacks => Answer::Callbacks(self.state.cluster.callbacks().iter().cloned().collect()),
+            Query::Policies => Answer::Policies(self.state.policies.rows()),
             Query::Ports => Answer::Ports(self.state.port_claims()),
             // What is stored is read from the store, by the shell.
             Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),

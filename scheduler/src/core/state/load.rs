@@ -36,6 +36,7 @@ pub(in crate::core) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -
             Key::Group(_) | Key::Dependency(_) | Key::History(..) => false,
             Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
+            Key::Policy(_) => false,
             Key::Store | Key::Progress | Key::Restore | Key::RestorePart(..) => false,
         };
         if twice {
@@ -118,6 +119,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Callbacks => state.cluster.load_callbacks(read(key, stored))?,
         Key::Engine => state.cluster.load_switches(read(key, stored))?,
         Key::Constraints => state.cluster.load_constraints(read(key, stored))?,
+        Key::Policy(namespace) => state.policies.load(&namespace, read(key, stored))?,
         Key::Unknown => {}
     }
     Ok(())

@@ -14,6 +14,7 @@ pub(in crate::core) mod load;
 mod mirror;
 pub(in crate::core) mod nodes;
 mod outcomes;
+mod policies;
 pub(in crate::core) mod quarantine;
 pub(in crate::core) mod revisions;
 mod store;
@@ -40,6 +41,7 @@ use self::dependencies::Dependencies;
 use self::group::is_as_placed;
 use self::nodes::Nodes;
 use self::outcomes::Outcomes;
+use self::policies::Policies;
 use self::quarantine::Quarantine;
 use self::store::StoreState;
 
@@ -57,6 +59,7 @@ pub(in crate::core) struct State {
     spared: BTreeSet<GroupName>,
     pub(in crate::core) dependencies: Dependencies,
     pub(in crate::core) cluster: Cluster,
+    pub(in crate::core) policies: Policies,
     /// Which groups own stream ports and which wait for them; follows from the records.
     claims: PortClaims,
     /// When containers started and stopped.

@@ -74,6 +74,7 @@ impl Object {
             | Key::Callbacks
             | Key::Engine
             | Key::Constraints
+            | Key::Policy(_)
             | Key::Unknown => None,
         }
     }
@@ -199,6 +200,8 @@ impl Scope {
             | Verb::Guard { .. }
             | Verb::SetConstraint { .. }
             | Verb::RemoveConstraint { .. }
+            | Verb::SetPolicy { .. }
+            | Verb::RemovePolicy { .. }
             | Verb::Restore { .. } => Self::Cluster,
         }
     }
@@ -411,8 +414,10 @@ impl Leading<'_> {
 
     fn restore_switches(&mut self) {
         let stored = self.latest(|key| Object::of_key(key).is_none());
-        for key in [keys::CALLBACKS, keys::ENGINE, keys::CONSTRAINTS] {
-            drop(load::refresh(self.state, key, &stored, self.settings.quota_cores));
+        let policies = self.state.policies.rows().into_iter().map(|row| keys::policy(&row.namespace));
+        let switches = [keys::CALLBACKS, keys::ENGINE, keys::CONSTRAINTS].map(str::to_owned);
+        for key in switches.into_iter().chain(policies) {
+            drop(load::refresh(self.state, &key, &stored, self.settings.quota_cores));
         }
     }
 

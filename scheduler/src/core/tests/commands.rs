@@ -28,10 +28,13 @@ fn outcomes_and_orders_leave_only_after_the_commit() {
     let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
     let (record, placement, revision) = (keys::group(&web), keys::placement(&web, 0), keys::revision(&web, 0));
     let spec = keys::group_spec(&web, &contract::layout::SpecRef::to(&stored_spec("web", 1)).digest);
-    assert_eq!(keys_of(&commit), [&outcome, &spec, keys::CURSOR, &record, &placement, &revision, keys::PROGRESS]);
+    // The first group of a store brings the record that says that the store knows policies.
+    let policy = keys::policy("*");
+    let expected = [&outcome, &spec, keys::CURSOR, &record, &placement, &policy, &revision, keys::PROGRESS];
+    assert_eq!(keys_of(&commit), expected);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
-    assert_eq!(expiring, [true, false, false, false, false, false, false]);
+    assert_eq!(expiring, [true, false, false, false, false, false, false, false]);
     let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }
