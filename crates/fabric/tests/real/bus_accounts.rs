@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
 use contract::bus::{Identity, Member, matches};
+use contract::streams;
 use contract::subjects::{self, DeadLetterKind};
 use fabric::bus_accounts::{self, User};
 use fabric::local::{NatsServer, Syncing};
@@ -210,4 +211,78 @@ async fn requests_and_streams_pass_between_the_accounts() {
     scheduler.publish(&subjects::resync(node), &"again").await.unwrap();
     assert_eq!(reports.next().await.unwrap().decode::<String>().unwrap(), "report");
     assert_eq!(resyncs.next().await.unwrap().decode::<String>().unwrap(), "again");
+}
+
+/// The table says what a process may do; this says that it is enough: every call that the processes make, under their identity.
+#[tokio::test]
+async fn every_process_may_make_the_calls_that_it_makes() {
+    let (_server, all, _dir) = start().await;
+    let [scheduler, apiserver, notifier] = [0, 1, 2].map(|index| all[index].bus.clone());
+    let deadline = Duration::from_secs(5);
+    for stream in [streams::COMMANDS, streams::NOTICES, streams::DEAD_LETTERS, streams::EVENTS] {
+        scheduler.ensure_stream(&(&stream).into()).await.unwrap();
+    }
+    for (bus, stream) in [
+        (&apiserver, streams::COMMANDS),
+        (&apiserver, streams::EVENTS),
+        (&notifier, streams::NOTICES),
+        (&notifier, streams::DEAD_LETTERS),
+    ] {
+        bus.ensure_stream(&(&stream).into()).await.unwrap();
+    }
+    assert_eq!(scheduler.syncs_always().await, Some(true));
+
+    // Commands: an apiserver writes, a new leader checks its cursor and reads on, purges and leaves a note.
+    let headers = [(subjects::REPLY_HEADER, "_INBOX.apiserver.apiserver-1.x")];
+    for id in ["one", "two"] {
+        apiserver.publish_durable(subjects::COMMANDS, id, &headers, &id, deadline).await.unwrap();
+    }
+    let mut commands = scheduler.read_stream(subjects::COMMANDS_STREAM, 0).await.unwrap();
+    let first = commands.next().await.unwrap();
+    assert_eq!(scheduler.holds(subjects::COMMANDS_STREAM, first.place()).await.unwrap(), Some(true));
+    assert!(apiserver.payload(subjects::COMMANDS_STREAM, first.sequence).await.unwrap().is_some());
+    let mut rest = scheduler.read_stream(subjects::COMMANDS_STREAM, first.place()).await.unwrap();
+    assert_eq!(rest.next().await.unwrap().sequence, first.sequence + 1);
+    scheduler.stream_state(subjects::COMMANDS_STREAM).await.unwrap();
+    scheduler.note_on_stream(subjects::COMMANDS_STREAM, &[("deployd-store", "a".to_owned())]).await.unwrap();
+    scheduler.stream_notes(subjects::COMMANDS_STREAM).await.unwrap();
+    scheduler.purge_up_to(subjects::COMMANDS_STREAM, first.sequence).await.unwrap();
+
+    // Events and dead letters: written by the leader, read backwards and followed by apiservers.
+    scheduler.publish_durable(subjects::EVENTS, "event", &[], &"event", deadline).await.unwrap();
+    let dead = subjects::dead_letter(DeadLetterKind::Command);
+    scheduler.publish_durable(&dead, "letter", &[], &"letter", deadline).await.unwrap();
+    for stream in [subjects::EVENTS_STREAM, subjects::DEAD_LETTERS_STREAM] {
+        let mut past = apiserver.read_back(stream).await.unwrap().unwrap();
+        assert_eq!(past.part(10).await.unwrap().unwrap().len(), 1, "{stream}");
+    }
+    assert!(apiserver.read_stream(subjects::EVENTS_STREAM, 0).await.unwrap().next().await.is_ok());
+
+    // Notices: written by the leader, consumed and acknowledged by notifiers, which ask the leader for the callbacks.
+    scheduler.publish_durable(&subjects::notice("abc"), "notice", &[], &"notice", deadline).await.unwrap();
+    let notices =
+        notifier.consume(subjects::NOTICES_STREAM, subjects::NOTICES_CONSUMER, subjects::ALL_NOTICES, deadline, 16);
+    let mut notices = notices.await.unwrap();
+    notices.next().await.ack().await.unwrap();
+    let letter = subjects::dead_letter(DeadLetterKind::Notice);
+    notifier.publish_durable(&letter, "undelivered", &[], &"undelivered", deadline).await.unwrap();
+
+    // Queries: apiservers and notifiers ask, a scheduler answers.
+    for (bus, subject) in [
+        (&apiserver, subjects::QUERY_LEADER),
+        (&notifier, subjects::QUERY_LEADER),
+        (&apiserver, subjects::QUERY_STANDBY),
+    ] {
+        let mut queries = match subject == subjects::QUERY_STANDBY {
+            true => scheduler.queue_subscribe(subject, subjects::STANDBY_QUEUE).await.unwrap(),
+            false => scheduler.subscribe(subject).await.unwrap(),
+        };
+        scheduler.flush().await.unwrap();
+        let answering = async {
+            let query = queries.next().await.unwrap();
+            scheduler.answer(&query.reply.unwrap(), &"answer").await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(bus.request::<_, String>(subject, &"query", deadline), answering);
+        assert_eq!(answer.unwrap(), "answer");
+    }
 }
