@@ -227,7 +227,9 @@ async fn a_callback_that_fails_is_tried_again_and_what_is_given_up_is_listed() {
     })
     .await;
     assert!(letter.reason.contains("given up, delivery 3"), "{letter:?}");
-    assert!(letter.payload.contains(&never.url()) && letter.payload.contains("tell.late.web"), "{letter:?}");
+    // Of the URL only the host: the rest may hold a secret.
+    let host: String = never.url().split('/').take(3).collect::<Vec<_>>().join("/");
+    assert!(letter.payload.contains(&format!("{host}/…")) && letter.payload.contains("tell.late.web"), "{letter:?}");
     let taken = recovers.posted();
     assert!((2..=3).contains(&taken.len()) && taken.iter().all(|post| post.body == taken[0].body), "{taken:?}");
 }
