@@ -41,8 +41,9 @@ pub(super) struct Networks {
 pub(super) struct Known {
     /// Its subnet when it is split.
     split: Option<Subnet>,
-    /// It has the label of this cluster.
-    is_own: bool,
+    /// It has the label of a deployd cluster. Clusters that share an engine share the network of a namespace: refusing it would let
+    /// the leftover network of a removed cluster block the namespace.
+    is_ours: bool,
 }
 
 pub(super) fn is_built_in(name: &str) -> bool {
@@ -73,11 +74,11 @@ fn is_lost_race(error: &Error) -> bool {
 
 impl Known {
     fn joined(self, name: &str, joins_foreign: bool) -> Result<Option<Subnet>, Error> {
-        if self.is_own || joins_foreign {
+        if self.is_ours || joins_foreign {
             return Ok(self.split);
         }
         let text = format!(
-            "the network {name} exists and does not belong to this cluster (rule networks); remove it, or allow it with \
+            "the network {name} exists and was not created by deployd (rule networks); remove it, or allow it with \
              `deployctl policy set NAMESPACE LEVEL --allow-network {name}`"
         );
         Err(Error::Forbidden(text))
@@ -100,8 +101,8 @@ impl Engine {
             Some(network) => network,
             None => self.create_missing_network(name).await?,
         };
-        let cluster = network.labels.as_ref().and_then(|labels| labels.get(labels::CLUSTER));
-        let known = Known { split: split(&network), is_own: cluster == Some(&self.host.owner.cluster) };
+        let is_ours = network.labels.as_ref().is_some_and(|labels| labels.contains_key(labels::CLUSTER));
+        let known = Known { split: split(&network), is_ours };
         networks.known.insert(name.to_owned(), known);
         known.joined(name, joins_foreign)
     }

@@ -179,7 +179,7 @@ async fn a_network_of_another_owner_is_joined_only_if_it_is_allowed() {
         let spec = PodSpec { namespace: name.clone(), ..on_own_network(cluster) };
         let refused = engine.create(&restrained(cluster, &spec, &hardening(Level::Baseline, &[]))).await;
         let refused = refused.expect_err("refused").to_string();
-        assert!(refused.contains("does not belong to this cluster (rule networks)"), "{refused}");
+        assert!(refused.contains("was not created by deployd (rule networks)"), "{refused}");
         assert!(cluster.containers().await.is_empty());
         run(cluster, &engine, &restrained(cluster, &spec, &hardening(Level::Baseline, &[&name]))).await;
         for shared in ["host", "bridge", "default"] {
