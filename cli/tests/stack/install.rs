@@ -68,8 +68,10 @@ impl Service {
         let systemd = UnixDatagram::bind(&socket).expect("a socket");
         let mut command = tokio::process::Command::new(below(&value("ExecStart=")));
         command.env_clear().envs(settings).env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "1500000");
-        // Only here: on a node the state is at its usual place.
+        // Only here: on a node state and keys are at their usual places.
         command.env("DEPLOYD_STATE_DIR", below("/var/lib/deployd/agent")).kill_on_drop(true);
+        command.env("DEPLOYD_NATS_CREDENTIALS_FILE", below("/etc/deployd/nats.credentials"));
+        command.env("DEPLOYD_ORDER_KEYS_FILE", below("/etc/deployd/orders.pub"));
         Self { child: command.spawn().expect("the agent starts"), systemd }
     }
 
@@ -111,15 +113,21 @@ fn newer(folder: &Path) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_agent_joins_runs_an_instance_and_is_upgraded_under_it() {
-    let cluster = Cluster::start(&["--nodes", "1"]).await;
+    let cluster = Cluster::start(&["--nodes", "1", "--extra-node", "rack-1"]).await;
     let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let root = folder.path();
     let nats = cluster.state()["nats"].as_str().expect("an address").to_owned();
     let listen = format!("DEPLOYD_LISTEN=127.0.0.1:{}", fabric::local::free_port());
     let agent = program("deployd-agent").display().to_string();
+    let key = |name: &str| cluster.folder().join("keys").join(name).display().to_string();
+    let (credentials, order_keys) = (key("bus/agent.rack-1"), key("orders.pub"));
     let asked = [
         "--binary",
         &agent,
+        "--nats-credentials-file",
+        &credentials,
+        "--order-keys-file",
+        &order_keys,
         "--nats",
         &nats,
         "--name",
