@@ -18,9 +18,9 @@ Include the last file in the configuration of every NATS server and reload it: `
 `nats-server --signal reload`. Processes that have a key in the folder keep their access; --remove ends it.
 
 Examples:
-  deployctl bus-keys /etc/deployd/keys --scheduler s1,s2,s3 --apiserver a1,a2 --notifier n1 --agent node-1,node-2
-  deployctl bus-keys /etc/deployd/keys --agent node-3
-  deployctl bus-keys /etc/deployd/keys --remove agent.node-2")]
+  deployctl bus-keys keys --scheduler s1,s2,s3 --apiserver a1,a2 --agent node-1,node-2
+  deployctl bus-keys keys --agent node-3
+  deployctl bus-keys keys --remove agent.node-2")]
 pub struct BusKeys {
     /// Folder of the keys; only its owner may read it
     #[arg(value_name = "FOLDER")]
