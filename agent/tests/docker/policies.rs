@@ -175,7 +175,7 @@ async fn a_network_of_another_owner_is_joined_only_if_it_is_allowed() {
         let engine = cluster.engine("n1");
         let name = format!("{}-stack", cluster.id);
         cluster.foreign_network(&name).await;
-        // A namespace with the name of somebody's network: the leader cannot know that it exists.
+        // A namespace with the name of a network that another program created; the leader cannot know that it exists.
         let spec = PodSpec { namespace: name.clone(), ..on_own_network(cluster) };
         let refused = engine.create(&restrained(cluster, &spec, &hardening(Level::Baseline, &[]))).await;
         let refused = refused.expect_err("refused").to_string();

@@ -1,4 +1,4 @@
-//! The part of a NATS server's configuration that says who may say what: two accounts, and a user for each process.
+//! The accounts of a NATS server: two accounts, and a user with its permissions for each process.
 //!
 //! Users are public keys (nkeys): the file holds no secret, so it can be copied to every server. The permissions come from the
 //! table in `contract::bus`.

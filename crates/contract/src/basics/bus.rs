@@ -305,7 +305,7 @@ mod tests {
     fn a_user_names_its_process() {
         let it = identity(Member::Agent, "node-1.example");
         assert_eq!(Identity::of_user(&it.user()), Some(it));
-        assert_eq!(Identity::of_user("somebody.node-1"), None);
+        assert_eq!(Identity::of_user("visitor.node-1"), None);
     }
 
     #[test]

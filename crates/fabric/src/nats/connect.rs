@@ -102,7 +102,7 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
     }
 }
 
-/// How a process proves to NATS who it is.
+/// How a process proves its identity to NATS.
 #[derive(Clone)]
 enum Credentials {
     None,
