@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::name_claim::{self, Claim, Taken};
 use crate::policy::{self, NodePolicy};
 use crate::shell::disk::Disk;
-use crate::shell::executor::{self, Executor, Node};
+use crate::shell::executor::{self, ContainerRules, Executor};
 use crate::shell::publisher::Publisher;
 use crate::shell::subscriptions::{self, Subscriptions};
 use crate::shell::{INPUTS, Shell};
@@ -108,7 +108,7 @@ impl App {
             core: Core::new(Settings { identity, incarnation, ..settings(&config, &node, facts) }, ledger),
             clock,
             inputs,
-            executor: Executor::new(engine, Node { host, policy }, sender.clone(), metrics.clone()),
+            executor: Executor::new(engine, ContainerRules { host, policy }, sender.clone(), metrics.clone()),
             publisher,
             disk: Disk::start(file, sender),
             metrics,

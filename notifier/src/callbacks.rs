@@ -20,11 +20,11 @@ const DEADLINE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Callbacks {
     bus: Bus,
-    known: Mutex<Known>,
+    known: Mutex<CachedUrls>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedUrls {
     asked_at: Option<Instant>,
     /// None when the leader did not answer.
     urls: Option<BTreeSet<String>>,
@@ -41,7 +41,7 @@ impl Callbacks {
         let is_fresh = known.asked_at.is_some_and(|at| at.elapsed() < FRESH);
         // A callback that the last answer does not name may have been registered since.
         if !(is_fresh && known.allows(callback)) {
-            *known = Known { urls: self.ask().await, asked_at: Some(Instant::now()) };
+            *known = CachedUrls { urls: self.ask().await, asked_at: Some(Instant::now()) };
         }
         known.allows(callback)
     }
@@ -58,7 +58,7 @@ impl Callbacks {
     }
 }
 
-impl Known {
+impl CachedUrls {
     fn allows(&self, callback: &str) -> bool {
         self.urls.as_ref().is_none_or(|urls| urls.contains(callback))
     }

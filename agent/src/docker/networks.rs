@@ -31,14 +31,14 @@ const RELEASING: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Networks {
-    pub(super) known: BTreeMap<String, Known>,
+    pub(super) known: BTreeMap<String, KnownNetwork>,
     /// Unused networks of this cluster.
     pub(super) unused_since: BTreeMap<String, Instant>,
 }
 
 /// An existing network.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct KnownNetwork {
     /// Its subnet when it is split.
     split: Option<Subnet>,
     /// It has the label of a deployd cluster. Clusters that share an engine share the network of a namespace: refusing it would let
@@ -72,7 +72,7 @@ fn is_lost_race(error: &Error) -> bool {
     error.status() == 409 || error.mentions("same bridge name")
 }
 
-impl Known {
+impl KnownNetwork {
     fn joined(self, name: &str, joins_foreign: bool) -> Result<Option<Subnet>, Error> {
         if self.is_ours || joins_foreign {
             return Ok(self.split);
@@ -102,7 +102,7 @@ impl Engine {
             None => self.create_missing_network(name).await?,
         };
         let is_ours = network.labels.as_ref().is_some_and(|labels| labels.contains_key(labels::CLUSTER));
-        let known = Known { split: split(&network), is_ours };
+        let known = KnownNetwork { split: split(&network), is_ours };
         networks.known.insert(name.to_owned(), known);
         known.joined(name, joins_foreign)
     }

@@ -38,14 +38,14 @@ const INSPECTIONS: usize = 1024;
 #[derive(Debug)]
 pub struct Executor {
     engine: Arc<Engine>,
-    node: Arc<Node>,
+    node: Arc<ContainerRules>,
     inputs: mpsc::Sender<Input>,
     metrics: Metrics,
     inventory: Option<JoinHandle<()>>,
 }
 
 impl Executor {
-    pub fn new(engine: Arc<Engine>, node: Node, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
+    pub fn new(engine: Arc<Engine>, node: ContainerRules, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
         Self { engine, node: Arc::new(node), inputs, metrics, inventory: None }
     }
 
@@ -91,12 +91,12 @@ impl Executor {
 
 /// What this node adds to every container, and what it refuses.
 #[derive(Debug)]
-pub struct Node {
+pub struct ContainerRules {
     pub host: Host,
     pub policy: NodePolicy,
 }
 
-impl Node {
+impl ContainerRules {
     /// The container of a pod under the policies; a refusal names rule, field and remedy.
     fn plan(
         &self,
@@ -112,7 +112,11 @@ impl Node {
     }
 }
 
-async fn perform(engine: &Engine, node: &Node, action: &Action) -> Result<Option<ContainerSeen>, ActionFailure> {
+async fn perform(
+    engine: &Engine,
+    node: &ContainerRules,
+    action: &Action,
+) -> Result<Option<ContainerSeen>, ActionFailure> {
     let result = match action {
         Action::Create { pod, index, spec, address, hardening } => {
             let planned = node.plan(pod, spec, *index, hardening.as_ref())?;

@@ -8,7 +8,7 @@ use agent::core::io::{Action, ActionFailure, ContainerSeen, Input};
 use agent::docker::Engine;
 use agent::metrics::Metrics;
 use agent::policy::NodePolicy;
-use agent::shell::executor::{Executor, Node};
+use agent::shell::executor::{ContainerRules, Executor};
 use contract::labels::Owner;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
@@ -40,7 +40,7 @@ struct Docker<'a> {
 impl<'a> Docker<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let (engine, (sender, inputs)) = (Arc::new(cluster.engine("n1")), mpsc::channel(1));
-        let node = Node { host: cluster.host("n1"), policy: NodePolicy::new(&[], 512) };
+        let node = ContainerRules { host: cluster.host("n1"), policy: NodePolicy::new(&[], 512) };
         let executor = Executor::new(Arc::clone(&engine), node, sender, Metrics::new().0);
         Self { cluster, engine, executor, inputs }
     }

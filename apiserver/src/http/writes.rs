@@ -114,10 +114,10 @@ fn decided(outcome: Outcome) -> Result<Settled, Refused> {
 
 /// The HTTP answer to a refusal of the leader.
 pub fn refused(refusal: &Refusal) -> Refused {
-    match status_of(refusal) {
-        StatusCode::FORBIDDEN => Refused::read_only(),
-        status => Refused::new(status, refusal.to_string()),
+    if matches!(refusal, Refusal::ReadOnly) {
+        return Refused::read_only();
     }
+    Refused::new(status_of(refusal), refusal.to_string())
 }
 
 /// The usual answer to an accepted change.
@@ -299,5 +299,15 @@ mod tests {
             headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(bad).unwrap());
             assert_eq!(command_id(&headers).unwrap_err().status, StatusCode::BAD_REQUEST, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_refusal_by_policy_keeps_its_reason_and_is_not_mistaken_for_read_only() {
+        let reason = "SystemVolumes[0]: host paths need the level trusted";
+        let refusal =
+            Refusal::Forbidden { namespace: "shop".to_owned(), level: Level::Baseline, reason: reason.to_owned() };
+        let text = format!("{:?}", refused(&refusal));
+        assert!(text.contains(reason), "{text}");
+        assert_ne!(text, format!("{:?}", refused(&Refusal::ReadOnly)));
     }
 }

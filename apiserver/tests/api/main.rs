@@ -1,6 +1,6 @@
 //! The API as clients see it: a real apiserver on a real nats-server, with a fake leader.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::unwrap_used, reason = "a test may panic when its setup fails")]
 
 mod backups;
 mod bodies;

@@ -178,7 +178,7 @@ async fn during_an_etcd_outage_changes_are_refused_and_not_stored() {
     assert_eq!(world.call("DELETE", "/api/podgroups?name=refused", None).await.status, 503);
     assert_eq!(stored(&world).await, before, "nothing was stored");
     let read = world.get("/api/nodes").await;
-    assert_eq!((read.status, read.stale), (202, true), "reads go on");
+    assert_eq!((read.status, read.stale), (202, true), "reads are still answered");
     say(&world, None).await;
     let queued = async || {
         let seen = world.call("DELETE", "/api/podgroups?name=queued", None).await;

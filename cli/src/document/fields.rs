@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn saying_what_would_be_so_anyway_is_no_typing_error() {
+    fn a_field_with_its_default_value_is_not_a_typo() {
         let usual = serde_json::json!({
             "paused": false, "UpdatePolicy": "ReCreate", "FailureAction": "Hold", "ReadinessGates": [], "Drain": null,
             "Strategy": {"Type": "Batch", "NeedWaitingForConfirm": false, "UpgradePause": 0, "Window": null},

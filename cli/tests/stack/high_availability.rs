@@ -21,7 +21,7 @@ const MOST: usize = 2000;
 const BETWEEN: Duration = Duration::from_millis(100);
 /// Callbacks that stand at a time: fewer than a cluster takes.
 const KEPT: usize = 20;
-/// How long commands go on without the one that was killed: longer than any election.
+/// How long the test sends commands after the kill: longer than any election.
 const WITHOUT: Duration = Duration::from_secs(8);
 
 /// What became of the commands.

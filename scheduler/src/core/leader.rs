@@ -47,7 +47,7 @@ pub(super) struct Leader {
     pub(super) timers: Timers,
     pub(super) queue: Queue,
     pub(super) event_dedup: EventDedup,
-    /// What goes wrong and stays so.
+    /// Problems that persist.
     pub(super) conditions: Conditions,
     /// Nodes that went silent.
     pub(super) losses: Losses,

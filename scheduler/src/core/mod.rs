@@ -161,7 +161,7 @@ impl Core {
         if lead.leadership.is_restoring() {
             return lead.timers.next();
         }
-        // What a stopped engine has marked waits for its start, however long.
+        // While scheduling is off, marked groups wait until a user turns it on.
         let idle = lead.queue.is_empty() && self.state.dependencies.is_settled();
         if idle || lead.leadership.is_store_behind() || self.state.cluster.is_paused() {
             lead.timers.next()
@@ -250,7 +250,7 @@ impl Core {
         unread
     }
 
-    /// Reports know better than records what a node has.
+    /// Overrides stored facts of nodes with fresher reports.
     fn refold_reports(&mut self) {
         let fresh = self.settings.suspect_after;
         for (node, report) in self.reports.all() {

@@ -90,12 +90,12 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 /// Addresses or a name, with one port or all: `10.1.0.0/16`, `10.1.2.3:8080`, `[fd00::/8]:8080`, `hooks.example:443`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    place: Place,
+    place: AllowedTarget,
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum AllowedTarget {
     Network(IpNet),
     /// Lower case, without a dot at the end.
     Name(String),
@@ -114,17 +114,17 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, NoRule> {
         let flaw = || NoRule(text.to_owned());
         if let Some(network) = network(text) {
-            return Ok(Self { place: Place::Network(network), port: None });
+            return Ok(Self { place: AllowedTarget::Network(network), port: None });
         }
         let (place, port) = match text.rsplit_once(':') {
             Some((place, port)) if !text.ends_with(']') => (place, Some(port.parse().map_err(|_| flaw())?)),
             _ => (text, None),
         };
         let place = match place.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
-            Some(inner) => Place::Network(network(inner).ok_or_else(flaw)?),
+            Some(inner) => AllowedTarget::Network(network(inner).ok_or_else(flaw)?),
             None => match network(place) {
-                Some(network) => Place::Network(network),
-                None => Place::Name(name(place).ok_or_else(flaw)?),
+                Some(network) => AllowedTarget::Network(network),
+                None => AllowedTarget::Name(name(place).ok_or_else(flaw)?),
             },
         };
         Ok(Self { place, port })
@@ -134,10 +134,10 @@ impl FromStr for Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.place, self.port) {
-            (Place::Network(IpNet::V6(network)), Some(_)) => write!(f, "[{network}]")?,
-            (Place::Network(network), _) => write!(f, "{network}")?,
-            (Place::Name(name), _) => f.write_str(name)?,
-            (Place::Internal, _) => f.write_str("internal addresses")?,
+            (AllowedTarget::Network(IpNet::V6(network)), Some(_)) => write!(f, "[{network}]")?,
+            (AllowedTarget::Network(network), _) => write!(f, "{network}")?,
+            (AllowedTarget::Name(name), _) => f.write_str(name)?,
+            (AllowedTarget::Internal, _) => f.write_str("internal addresses")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
@@ -160,9 +160,9 @@ impl Rule {
     /// Whether a connection to `address`, found under the name `host`, is meant.
     fn covers(&self, host: &str, address: SocketAddr) -> bool {
         let covers_place = match &self.place {
-            Place::Network(network) => network.contains(&address.ip()),
-            Place::Name(name) => host.trim_end_matches('.').eq_ignore_ascii_case(name),
-            Place::Internal => internal_kind(address.ip()).is_some(),
+            AllowedTarget::Network(network) => network.contains(&address.ip()),
+            AllowedTarget::Name(name) => host.trim_end_matches('.').eq_ignore_ascii_case(name),
+            AllowedTarget::Internal => internal_kind(address.ip()).is_some(),
         };
         covers_place && self.port.is_none_or(|port| port == address.port())
     }
@@ -208,8 +208,10 @@ impl Filter {
     /// one address of a machine often listens on all of them.
     #[must_use]
     pub fn deny_own(mut self, host: &str, port: u16) -> Self {
-        let own = network(host.trim_matches(['[', ']'])).map(Place::Network).or_else(|| name(host).map(Place::Name));
-        let places = own.into_iter().chain([Place::Internal]);
+        let own = network(host.trim_matches(['[', ']']))
+            .map(AllowedTarget::Network)
+            .or_else(|| name(host).map(AllowedTarget::Name));
+        let places = own.into_iter().chain([AllowedTarget::Internal]);
         self.deny.extend(places.map(|place| Rule { place, port: Some(port) }));
         self
     }

@@ -7,7 +7,7 @@
 use contract::rollout::UpdatePolicy;
 use contract::spec::{ContainerSpec, PodSpec};
 
-use crate::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateDecision, decide_update};
+use crate::rollout::inplace::{Difference, Operation, TemplateChange, UpdateDecision, decide_update};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateMethod {
@@ -32,11 +32,6 @@ struct SpecDifference {
 /// Decides how a pod gets from one spec to another.
 pub fn update_method(policy: UpdatePolicy, before: &PodSpec, after: &PodSpec) -> UpdateMethod {
     let found = differences(before, after);
-    let policy = match policy {
-        UpdatePolicy::ReCreate => Policy::ReCreate,
-        UpdatePolicy::InPlaceIfPossible => Policy::InPlaceIfPossible,
-        UpdatePolicy::InPlaceOnly => Policy::InPlaceOnly,
-    };
     let changes = || found.iter().map(|found| found.change.clone());
     match decide_update(policy, &difference(changes().collect())) {
         UpdateDecision::InPlace if !found.is_empty() && changes().all(|change| is_limit(&change)) => UpdateMethod::Live,

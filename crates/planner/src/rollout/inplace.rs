@@ -3,15 +3,7 @@
 //! In place: a container's image, labels, annotations and, where allowed, resources that keep the pod's QoS class. Any other
 //! change needs a new pod.
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// Always a new pod.
-    #[default]
-    ReCreate,
-    InPlaceIfPossible,
-    /// Rejects a change that needs a new pod.
-    InPlaceOnly,
-}
+use contract::rollout::UpdatePolicy;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -45,14 +37,14 @@ pub enum UpdateDecision {
     Reject,
 }
 
-pub fn decide_update(policy: Policy, difference: &Difference) -> UpdateDecision {
+pub fn decide_update(policy: UpdatePolicy, difference: &Difference) -> UpdateDecision {
     let is_possible =
         !difference.removes_containers && difference.changes.iter().all(|change| is_eligible(change, difference));
     match policy {
-        Policy::ReCreate => UpdateDecision::Recreate,
-        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => UpdateDecision::InPlace,
-        Policy::InPlaceIfPossible => UpdateDecision::Recreate,
-        Policy::InPlaceOnly => UpdateDecision::Reject,
+        UpdatePolicy::ReCreate => UpdateDecision::Recreate,
+        UpdatePolicy::InPlaceIfPossible | UpdatePolicy::InPlaceOnly if is_possible => UpdateDecision::InPlace,
+        UpdatePolicy::InPlaceIfPossible => UpdateDecision::Recreate,
+        UpdatePolicy::InPlaceOnly => UpdateDecision::Reject,
     }
 }
 

@@ -4,7 +4,7 @@
 //! Every function is total: counts are `i64` and saturate, there are no floats. Units are identified by their position in
 //! declaration order; answers are parallel to the slices that the caller passes.
 //!
-//! Comments cite the rules of `docs/rollout-rules.md` as `R-n` and "section n". `tests/vectors` checks the arithmetic against
+//! Comments cite the rules of `docs/rollout-rules.md` as `R-n`. `tests/vectors` checks the arithmetic against
 //! a file of known answers; `cargo run -p planner --example vectors -- FILE` checks another file.
 #![allow(
     missing_docs,

@@ -16,7 +16,7 @@ use crate::core::io::{Mutant, Settings};
 use crate::core::state::quarantine::Object;
 use crate::core::state::{Group, State};
 
-/// What is decided from.
+/// Read-only view that admission checks decide from.
 #[derive(Clone, Copy)]
 pub(in crate::core) struct Admission<'a> {
     pub(in crate::core) state: &'a State,

@@ -49,7 +49,7 @@ pub(super) fn evacuate(leading: &mut Leading<'_>, node: NodeName) -> Result<Bund
     Ok(Bundle { effects: constraint.effects, ..bundle })
 }
 
-/// What runs on a node that is cordoned leaves it, but for what is bound to its data unless forced.
+/// Moves the instances of a cordoned node away; stateful instances stay unless `force`.
 pub(super) fn drain(
     leading: &mut Leading<'_>,
     node: &NodeName,
@@ -129,7 +129,7 @@ fn drifting(drift: &Drift, group: &Group) -> Result<Option<GroupRecord>, Refusal
     let mut record = group.record.clone();
     record.drifts.push(drift.clone());
     if record.operation.is_none() {
-        // What an operation that still runs ran into stays to be read.
+        // A running operation keeps its error: users still need to read it.
         record.last_error.clear();
     }
     Ok(Some(record))

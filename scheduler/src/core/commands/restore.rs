@@ -149,7 +149,7 @@ fn end_restore(leading: &mut Leading<'_>, writes: Vec<Write>, message: String, r
     leading.lead.outbox.push(Bundle { writes, effects, step_down, ..Bundle::default() });
 }
 
-/// The writes that make everything stored what the backup holds; which store this is stays for the last.
+/// Writes that make the store equal to the backup, all but the store's name, which is written last.
 fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
     let is_replaced = |key: &str| keys::is_backed_up(key) && key != keys::STORE;
     let entries = backup.entries.iter();

@@ -21,7 +21,7 @@ pub(in crate::core) struct CommitTimes {
     nothing: BTreeMap<Timestamp, Timestamp>,
 }
 
-/// What is known once a bundle is stored.
+/// Decisions of one bundle whose timers start when it is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::core) struct TimedDecisions {
     pub(super) group: GroupName,

@@ -94,7 +94,7 @@ pub(super) struct SpecDigests {
 }
 
 impl SpecDigests {
-    /// So many are remembered; then all are forgotten.
+    /// Most entries; a full cache is cleared.
     const MOST: usize = 4096;
 
     fn of(&mut self, key: &SpecKey, spec: &Arc<PodSpec>) -> Digest {

@@ -55,7 +55,7 @@ impl RolloutSnapshot<'_> {
             RolloutStatus::WaitingForConfirm => {
                 let undo = self.or_undo(" or undo");
                 format!(
-                    "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to go on, or abort{undo}"
+                    "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to continue, or abort{undo}"
                 )
             }
             RolloutStatus::Paused => "paused: nothing new starts until resume".to_owned(),

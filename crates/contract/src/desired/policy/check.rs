@@ -260,14 +260,14 @@ fn matches(pattern: &str, image: &str) -> bool {
 /// A volume inside another one is a directory that the container itself can replace by a link.
 fn check_nesting(pod: &PodSpec, violations: &mut Violations) {
     let all = places(pod);
-    for Place { field, path } in &all {
+    for VolumePath { field, path } in &all {
         if let Some(outer) = all.iter().find(|outer| outer.path != *path && lies_in(path, &outer.path)) {
             let problem = format!("it lies in the volume of {}; mount only the outer one", outer.field);
             violations.add(Rule::NestedVolumes, field, problem);
         }
     }
     let clouds = all.iter().filter(|place| place.path.starts_with(SINGLE));
-    for Place { field, path } in clouds.filter(|place| has_number(&place.path)) {
+    for VolumePath { field, path } in clouds.filter(|place| has_number(&place.path)) {
         let problem = format!("{} is the directory of an instance; choose another name", &path[SINGLE.len()..]);
         violations.add(Rule::NestedVolumes, field, problem);
     }
@@ -283,24 +283,24 @@ fn has_number(path: &str) -> bool {
 }
 
 /// The directory of a volume, relative to a root that other places share.
-struct Place {
+struct VolumePath {
     field: String,
     path: String,
 }
 
-fn places(pod: &PodSpec) -> Vec<Place> {
+fn places(pod: &PodSpec) -> Vec<VolumePath> {
     let mut places = Vec::new();
     for (index, container) in pod.containers.iter().enumerate() {
         let part = if pod.containers.len() > 1 { format!("/c{index}") } else { String::new() };
         for (number, path) in container.volumes.iter().enumerate() {
             let field = format!("Pod.Containers[{index}].Volumes[{number}]");
-            places.push(Place { field, path: normalized(&format!("/local{part}/{path}")) });
+            places.push(VolumePath { field, path: normalized(&format!("/local{part}/{path}")) });
         }
         for (number, volume) in container.cloud_volumes.iter().enumerate() {
             let root = if volume.kind == "multi" { "/multi" } else { SINGLE };
             for (dir, path) in volume.dirs.iter().enumerate() {
                 let field = format!("Pod.Containers[{index}].CloudVolumes[{number}].Dirs[{dir}]");
-                places.push(Place { field, path: normalized(&format!("{root}/{path}")) });
+                places.push(VolumePath { field, path: normalized(&format!("{root}/{path}")) });
             }
         }
     }
@@ -314,7 +314,7 @@ impl Policy {
         let mut violations = Violations::default();
         let others = places(other);
         let nests = |one: &str, other: &str| one != other && (lies_in(one, other) || lies_in(other, one));
-        for Place { field, path } in places(pod).into_iter().filter(|_| self.level < Level::Trusted) {
+        for VolumePath { field, path } in places(pod).into_iter().filter(|_| self.level < Level::Trusted) {
             if others.iter().any(|other| nests(&path, &other.path)) {
                 let problem = "it lies in, or contains, a volume of a revision that may still run; choose another path, or \
                                delete the PodGroup first";

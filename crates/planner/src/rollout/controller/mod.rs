@@ -41,6 +41,7 @@ use super::transition::RolloutPhase;
 /// a second pod. The last round finds nothing to do; more than a few rounds would mean two rules that undo each other.
 const ROUNDS: usize = 8;
 
+/// One decision: works on a copy of the instances and repeats the rules until nothing changes.
 pub fn controller(facts: &RolloutFacts) -> Decision {
     let mut draft = Draft::of(facts);
     open(&mut draft);

@@ -1,6 +1,7 @@
 //! Adapters of phase transitions and in-place updates.
 
-use planner::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateDecision, decide_update};
+use contract::rollout::UpdatePolicy;
+use planner::rollout::inplace::{Difference, Operation, TemplateChange, UpdateDecision, decide_update};
 use planner::rollout::transition::{Confirmation, Transition, TransitionAction, TransitionInput, step};
 use serde_json::{Value, json};
 
@@ -40,9 +41,9 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
 
 pub(crate) fn inplace_verdict(input: &VectorInput) -> Result<Value, InputError> {
     let policy = match input.text("policy")? {
-        "ReCreate" => Policy::ReCreate,
-        "InPlaceIfPossible" => Policy::InPlaceIfPossible,
-        "InPlaceOnly" => Policy::InPlaceOnly,
+        "ReCreate" => UpdatePolicy::ReCreate,
+        "InPlaceIfPossible" => UpdatePolicy::InPlaceIfPossible,
+        "InPlaceOnly" => UpdatePolicy::InPlaceOnly,
         other => return invalid(format!("no policy {other:?}")),
     };
     let difference = Difference {

@@ -15,7 +15,7 @@ fn a_crash_looping_version_pauses_the_rollout_and_the_error_names_the_remedy() {
     let mut cluster = broken(PodBehaviour::Crashes, FailureAction::Hold);
     cluster.run(60);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Crashing));
-    assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others go on serving");
+    assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others keep serving");
     let text = &cluster.world.record.last_error;
     assert!(text.starts_with("the release is held: revision 1: instance"), "{text}");
     assert!(text.contains("crash-looping") && text.contains("exited (3), "), "{text}");
