@@ -112,7 +112,7 @@ impl Commands {
     /// Builds a command. `by` is the client's user, or this apiserver.
     pub fn command(&self, id: CommandId, by: Option<String>, verb: Verb, digest: Digest) -> Command {
         let by = by.unwrap_or_else(|| self.sender.by.clone());
-        Command { id, at: self.clock.now(), by, verb, digest: Some(digest) }
+        Command { id, at: self.clock.now(), by, verb, digest: Some(digest), credentials: None }
     }
 
     /// Publishes `command` and waits for its outcome.

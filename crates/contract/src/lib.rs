@@ -7,6 +7,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
+//! | [`access`] | roles, bindings, tokens and the audit log |
 //! | `desired` | desired state, as users write it: [`spec`], [`rollout`], [`ports`], [`dependency`], [`switches`], [`node`], [`policy`] |
 //! | `input` | checks and merges of user input: [`validate`], [`ranges`], [`strict`], [`lenient_json`], [`duplicate_fields`], [`patch`], [`rollout_fields`], [`callback_url`], [`callback_address`] |
 //! | `http` | bodies of the HTTP API: [`api`], [`node_view`], [`rollout_view`], [`docker_inspect`], [`exit`], [`state`] |
@@ -16,6 +17,7 @@
 
 #![deny(missing_docs)]
 
+pub mod access;
 mod basics;
 mod desired;
 mod http;

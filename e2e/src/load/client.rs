@@ -38,7 +38,7 @@ impl Client {
     fn command(&mut self, verb: Verb) -> Command {
         self.asked += 1;
         let id: CommandId = format!("scale-{}", self.asked).parse().expect("letters, digits and a dash are a name");
-        Command { id, at: self.clock.now(), by: "scale".to_owned(), verb, digest: None }
+        Command { id, at: self.clock.now(), by: "scale".to_owned(), verb, digest: None, credentials: None }
     }
 
     /// Publishes all commands and waits for all outcomes. A refusal is an error.

@@ -223,7 +223,7 @@ impl Rig {
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
         self.sequence += 1;
         let (named, digest) = (id.parse().expect("an id"), Some(Digest::of(&verb)));
-        let command = Command { id: named, at: self.time(), by: "tests".to_owned(), verb, digest };
+        let command = Command { id: named, at: self.time(), by: "tests".to_owned(), verb, digest, credentials: None };
         let (stream, sequence, reply) = ("s1".to_owned(), self.sequence, Some(id.to_owned()));
         Delivery { stream, sequence, stored_at: None, reply, command: Ok(command) }
     }

@@ -71,7 +71,7 @@ impl Cluster {
     /// Sends a command as an apiserver does; the subscription receives its outcome.
     pub(crate) async fn command(&self, id: &str, verb: Verb) -> Subscription {
         let (parsed, at, by) = (id.parse().unwrap(), Timestamp::from_millis(1), "test".to_owned());
-        let command = Command { id: parsed, at, by, verb, digest: None };
+        let command = Command { id: parsed, at, by, verb, digest: None, credentials: None };
         self.send_raw(id, &command).await
     }
 

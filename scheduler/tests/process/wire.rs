@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, add_callback, outcome};
 async fn send_with_version(cluster: &Cluster, number: usize, wire: &str) -> Verdict {
     let id = format!("wire-{number}");
     let (at, verb) = (Timestamp::from_millis(1), add_callback(number));
-    let command = Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb, digest: None };
+    let command = Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb, digest: None, credentials: None };
     let inbox = cluster.bus.inbox();
     let mut reply = cluster.bus.subscribe(&inbox).await.unwrap();
     let headers = [(subjects::REPLY_HEADER, inbox.as_str()), (subjects::WIRE_HEADER, wire)];

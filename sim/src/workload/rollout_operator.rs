@@ -44,7 +44,7 @@ impl World {
     fn send_rollout_command(&mut self, verb: Verb, at: Timestamp) {
         let index = self.workload.commands.len();
         let id = format!("errand-{index}").parse().expect("letters, a dash and digits are a name");
-        let command = Ok(Command { id, at, by: "tender".to_owned(), verb, digest: None });
+        let command = Ok(Command { id, at, by: "tender".to_owned(), verb, digest: None, credentials: None });
         self.workload.commands.push(ScheduledCommand { at, again_at: None, command });
         self.at_user(&AtUser::Publish { index, attempt: 0 });
     }

@@ -38,7 +38,11 @@ pub fn commands(scenario: &Scenario) -> (Vec<GroupName>, Vec<ScheduledCommand>) 
 fn scheduled(number: usize, at: Timestamp, verb: Verb, random: &mut Random) -> ScheduledCommand {
     let id = format!("release-{number}").parse().expect("letters, a dash and digits are a name");
     let again_at = random.chance(15).then(|| at + random.span(100, 60_000));
-    ScheduledCommand { at, again_at, command: Ok(Command { id, at, by: "releaser".to_owned(), verb, digest: None }) }
+    ScheduledCommand {
+        at,
+        again_at,
+        command: Ok(Command { id, at, by: "releaser".to_owned(), verb, digest: None, credentials: None }),
+    }
 }
 
 fn verb(name: &GroupName, nodes: usize, at: Timestamp, random: &mut Random) -> Verb {

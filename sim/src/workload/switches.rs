@@ -62,6 +62,6 @@ fn scheduled(number: usize, at: Timestamp, verb: Verb) -> ScheduledCommand {
     ScheduledCommand {
         at,
         again_at: None,
-        command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }),
+        command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None, credentials: None }),
     }
 }

@@ -122,7 +122,11 @@ fn faults_at_commands(
 fn scheduled(at: Timestamp, number: usize, verb: Verb, random: &mut Random) -> ScheduledCommand {
     let id: CommandId = format!("command-{number}").parse().expect("letters, a dash and digits are a name");
     let again_at = random.chance(25).then(|| at + random.span(100, 60_000));
-    ScheduledCommand { at, again_at, command: Ok(Command { id, at, by: "user".to_owned(), verb, digest: None }) }
+    ScheduledCommand {
+        at,
+        again_at,
+        command: Ok(Command { id, at, by: "user".to_owned(), verb, digest: None, credentials: None }),
+    }
 }
 
 fn unreadable(at: Timestamp, number: usize) -> ScheduledCommand {

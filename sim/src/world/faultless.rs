@@ -116,6 +116,7 @@ impl FaultlessWorld {
             by: "user".to_owned(),
             verb,
             digest: None,
+            credentials: None,
         };
         let (stream, reply) = ("stream".to_owned(), Some(id.clone()));
         self.tell(Input::Command(Delivery {

@@ -21,7 +21,12 @@ impl Verb {
             // An older reader would report it as malformed instead of naming the version.
             Self::Restore { .. } => 2,
             // Unknown to readers of version 1.
-            Self::Node { .. } | Self::SetPolicy { .. } | Self::RemovePolicy { .. } => 2,
+            Self::Node { .. }
+            | Self::SetPolicy { .. }
+            | Self::RemovePolicy { .. }
+            | Self::CreateToken { .. }
+            | Self::RevokeToken { .. }
+            | Self::EnforceAccess { .. } => 2,
             Self::RemoveGroup { removal: Removal::Foreground, .. }
             | Self::CreateGroup { .. }
             | Self::Replica { .. }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::token::{Credentials, TokenRecord};
 use crate::backup::Step;
 use crate::digest::Digest;
 use crate::name::{CommandId, GroupName, NodeName};
@@ -30,6 +31,9 @@ pub struct Command {
     /// apiservers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
+    /// Who sent it, as the leader checks it. Absent from older apiservers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Box<Credentials>>,
 }
 
 /// The requested change.
@@ -202,6 +206,21 @@ pub enum Verb {
     Restore {
         /// The step.
         step: Step,
+    },
+    /// Creates a token. The leader sets who created it and when.
+    CreateToken {
+        /// The token, without its secret.
+        token: Box<TokenRecord>,
+    },
+    /// Revokes a token.
+    RevokeToken {
+        /// Public part of the token.
+        id: String,
+    },
+    /// Says whether clients must prove who they are.
+    EnforceAccess {
+        /// True: a request needs a token, or a binding for clients without one.
+        enforced: bool,
     },
 }
 
@@ -431,6 +450,30 @@ pub enum Refusal {
     /// The cluster is read-only or in maintenance.
     #[error("Do ReadOnly Permitted.")]
     ReadOnly,
+    /// The client did not prove who it is.
+    #[error("{reason}")]
+    Unauthenticated {
+        /// The problem and the remedy.
+        reason: String,
+    },
+    /// The client's roles do not allow the command.
+    #[error(
+        "{principal} may not {right} {object}; ask an admin for a binding that allows it (deployctl auth matrix shows the roles)"
+    )]
+    Denied {
+        /// The principal.
+        principal: String,
+        /// The missing right.
+        right: String,
+        /// The object.
+        object: String,
+    },
+    /// There is no such token.
+    #[error("there is no token {id:?}; `deployctl token list` shows those that exist")]
+    TokenUnknown {
+        /// The requested id.
+        id: String,
+    },
     /// The change would exceed a limit of the cluster.
     #[error("{what} would pass the limit of {limit}")]
     Limit {

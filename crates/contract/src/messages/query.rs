@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::audit::AuditPage;
+use crate::access::table::AccessTable;
 use crate::backup::Page;
 use crate::command::{Operation, Outcome, Refusal};
 use crate::docker_inspect::ContainerDetail;
@@ -68,6 +70,18 @@ pub enum Query {
     Constraints,
     /// The workload policies.
     Policies,
+    /// The switch of access control and the tokens.
+    Access {
+        /// [`AccessTable::version`] that the client has; while it is current, the answer has no table.
+        known: Option<String>,
+    },
+    /// A page of the audit log, read from etcd.
+    Audit {
+        /// Only records after this number.
+        after: u64,
+        /// Maximal number of records in the answer.
+        limit: u32,
+    },
     /// All stream ports and the groups that own them.
     Ports,
     /// The current or last rollout of a group.
@@ -150,6 +164,10 @@ pub enum Answer {
     Constraints(Vec<Constraint>),
     /// Sorted by namespace; `*` is first.
     Policies(Vec<NamespacePolicy>),
+    /// None when the version that the query named is current.
+    Access(Option<Box<AccessTable>>),
+    /// The page, or why it cannot be read.
+    Audit(Result<Box<AuditPage>, String>),
     /// Sorted by source port.
     Ports(Vec<PortClaim>),
     /// None when the group does not exist.

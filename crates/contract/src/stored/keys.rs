@@ -51,6 +51,15 @@ pub const STAGED_READY: &str = "/deployd/state/staged/ready";
 const NODE_INTENTS: &str = "/deployd/state/intent/node/";
 /// Prefix of the workload policies, one per namespace; `*` is the default of the cluster.
 const POLICIES: &str = "/deployd/state/policy/";
+/// Prefix of everything about access. Backups leave it out: a restore must not bring revoked tokens back.
+const ACCESS: &str = "/deployd/state/access/";
+/// Whether clients must prove who they are: [`crate::access::table::AccessRecord`].
+pub const ACCESS_MODE: &str = "/deployd/state/access/mode";
+/// Beginning and end of the audit log: [`crate::access::audit::AuditHead`].
+pub const AUDIT_HEAD: &str = "/deployd/state/access/audit";
+const TOKENS: &str = "/deployd/state/access/token/";
+/// Prefix of the records of the audit log. A leader does not load them.
+pub const AUDIT: &str = "/deployd/audit/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -122,6 +131,14 @@ pub fn node_intent(name: &NodeName) -> String {
 pub fn policy(namespace: &str) -> String {
     format!("{POLICIES}{namespace}")
 }
+/// A token: [`crate::access::token::TokenRecord`].
+pub fn token(id: &str) -> String {
+    format!("{TOKENS}{id}")
+}
+/// One record of the audit log: [`crate::access::audit::AuditRecord`]. Zero-padded, so that key order is their order.
+pub fn audit(number: u64) -> String {
+    format!("{AUDIT}{number:020}")
+}
 /// One part of a backup that is being restored.
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
     format!("{RESTORE_PARTS}{restore}/{part}")
@@ -129,7 +146,7 @@ pub fn restore_part(restore: &CommandId, part: u32) -> String {
 /// Whether a backup contains this key. It contains all state except the cursor (it belongs to the stream), the commit
 /// count (it belongs to the store) and the parts of a restore.
 pub fn is_backed_up(key: &str) -> bool {
-    key.starts_with(STATE) && key != CURSOR && key != PROGRESS && !key.starts_with(RESTORES)
+    key.starts_with(STATE) && key != CURSOR && key != PROGRESS && !key.starts_with(RESTORES) && !key.starts_with(ACCESS)
 }
 /// Schema 1: all instances of a group in one value.
 pub fn former_placement(name: &GroupName) -> String {
@@ -203,6 +220,12 @@ pub enum Key {
     Store,
     /// [`PROGRESS`].
     Progress,
+    /// [`ACCESS_MODE`].
+    AccessMode,
+    /// [`token`]: id.
+    Token(String),
+    /// [`AUDIT_HEAD`].
+    AuditHead,
     /// [`RESTORE`].
     Restore,
     /// [`restore_part`]: restore and index of the part.
@@ -222,6 +245,8 @@ pub fn parse(key: &str) -> Key {
         PROGRESS => return Key::Progress,
         RESTORE => return Key::Restore,
         STAGED_READY => return Key::StagedReady,
+        ACCESS_MODE => return Key::AccessMode,
+        AUDIT_HEAD => return Key::AuditHead,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|rest| numbered(rest, Key::Placement)))
@@ -240,6 +265,7 @@ pub fn parse(key: &str) -> Key {
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
             .or_else(|| key.strip_prefix(NODE_INTENTS).and_then(|n| n.parse().ok()).map(Key::NodeIntent))
             .or_else(|| key.strip_prefix(POLICIES).and_then(parse_policy))
+            .or_else(|| key.strip_prefix(TOKENS).map(|id| Key::Token(id.to_owned())))
             .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
     };
     known.unwrap_or(Key::Unknown)
@@ -305,6 +331,15 @@ mod tests {
             parse(&restore_part(&"r-1".parse().expect("an id"), 7)),
             Key::RestorePart("r-1".parse().expect("an id"), 7)
         );
+        assert_eq!((parse(ACCESS_MODE), parse(AUDIT_HEAD)), (Key::AccessMode, Key::AuditHead));
+        assert_eq!(parse(&token("0a")), Key::Token("0a".to_owned()));
         assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
+    }
+
+    #[test]
+    fn a_backup_contains_no_tokens() {
+        for key in [ACCESS_MODE, AUDIT_HEAD, &token("0a"), &audit(1)] {
+            assert!(!is_backed_up(key), "{key}");
+        }
     }
 }

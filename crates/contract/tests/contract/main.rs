@@ -1,5 +1,6 @@
 //! Tests of the contract: golden files of every message, validation, and deltas.
 
+mod access_samples;
 mod backup;
 mod backup_samples;
 mod delta;

@@ -121,7 +121,14 @@ fn dependency() -> PodSpec {
 }
 
 pub(crate) fn command(verb: Verb) -> Command {
-    Command { id: name("01JCN5XR9Q0000000000000000"), at: at(1), by: "10.0.0.9".to_owned(), verb, digest: None }
+    Command {
+        id: name("01JCN5XR9Q0000000000000000"),
+        at: at(1),
+        by: "10.0.0.9".to_owned(),
+        verb,
+        digest: None,
+        credentials: None,
+    }
 }
 
 pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {

@@ -1,0 +1,215 @@
+//! The audit log: one record for each command, written in the transaction of its outcome.
+//!
+//! Each record contains the hash of the one before it, so a record that was changed or removed shows. When the log is full, the
+//! leader drops the oldest records after it noted the hash of the last one that it drops ([`AuditHead::dropped`]): what
+//! remains can still be verified from there.
+//!
+//! Example: records 1, 2, 3 with hashes a, b, c. `verify` computes a from record 1 and "", b from record 2 and a, c from record 3 and b.
+//! If record 2 is edited, its computed hash differs from `b`.
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+
+use crate::name::CommandId;
+use crate::time::{Timestamp, rfc3339};
+
+/// Limit of records; the leader drops the oldest [`DROPPED_AT_ONCE`] beyond it.
+pub const MOST_RECORDS: u64 = 20_000;
+/// Records that are dropped together.
+pub const DROPPED_AT_ONCE: u64 = 100;
+
+/// One audited command: `/deployd/audit/<number>`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AuditRecord {
+    /// Number, from 1 without gaps.
+    pub number: u64,
+    /// When the leader decided the command.
+    #[serde(with = "rfc3339")]
+    pub at: Timestamp,
+    /// The principal: owner of the token, or the anonymous binding, or nothing while the cluster is open.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub principal: String,
+    /// Id of the token, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The user that the client stated; not checked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub said_by: String,
+    /// Address of the client, or `uid:N`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub peer: String,
+    /// The apiserver that took the request.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub apiserver: String,
+    /// The command, for example `CreateGroup`.
+    pub verb: String,
+    /// The object that it concerns: a group, a node, a namespace; empty for the cluster.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// Namespace of the object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Why the command was refused; none when it was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Id of the command.
+    pub command: CommandId,
+    /// Hash of this record and the one before it.
+    #[serde(default)]
+    pub hash: String,
+}
+
+impl AuditRecord {
+    /// The hash of this record after a record with the hash `previous`.
+    pub fn hash_after(&self, previous: &str) -> String {
+        let bare = Self { hash: String::new(), ..self.clone() };
+        // A record of texts and numbers serialises.
+        let text = serde_json::to_string(&bare).unwrap_or_default();
+        let hash = digest(&SHA256, format!("{previous}\n{text}").as_bytes());
+        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The end and the beginning of the log: `/deployd/state/access/audit`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AuditHead {
+    /// Number of the last record; 0 when there is none.
+    pub last: u64,
+    /// Hash of the last record.
+    pub hash: String,
+    /// Number of the last record that was dropped; 0 when none was.
+    pub dropped: u64,
+    /// Hash of that record.
+    pub dropped_hash: String,
+}
+
+/// A page of the log: the answer of `GET /api/audit`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AuditPage {
+    /// The beginning and the end of the log.
+    pub head: AuditHead,
+    /// Records in order of their numbers.
+    pub records: Vec<AuditRecord>,
+    /// The number after which the next page starts; none on the last page.
+    pub next: Option<u64>,
+}
+
+/// Where a log is broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// A number is missing.
+    #[error("record {expected} is missing; record {found} follows")]
+    Missing {
+        /// The expected number.
+        expected: u64,
+        /// The number that was found.
+        found: u64,
+    },
+    /// A record does not have the hash that it should have.
+    #[error("record {number} was changed, or one before it: its hash does not match")]
+    Changed {
+        /// Number of the record.
+        number: u64,
+    },
+    /// The last record is not the one that the head names.
+    #[error("the log ends at record {found}, and the head names record {expected}")]
+    Ends {
+        /// The number in the head.
+        expected: u64,
+        /// The last number found.
+        found: u64,
+    },
+}
+
+/// Verifies records page by page.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    number: u64,
+    hash: String,
+}
+
+impl Verifier {
+    /// Starts after the records that were dropped.
+    pub fn new(head: &AuditHead) -> Self {
+        Self { number: head.dropped, hash: head.dropped_hash.clone() }
+    }
+
+    /// Takes the next record.
+    pub fn take(&mut self, record: &AuditRecord) -> Result<(), Broken> {
+        let expected = self.number + 1;
+        if record.number != expected {
+            return Err(Broken::Missing { expected, found: record.number });
+        }
+        let hash = record.hash_after(&self.hash);
+        if hash != record.hash {
+            return Err(Broken::Changed { number: record.number });
+        }
+        (self.number, self.hash) = (expected, hash);
+        Ok(())
+    }
+
+    /// Compares the end with the head; the number of verified records' last one.
+    pub fn end(&self, head: &AuditHead) -> Result<u64, Broken> {
+        let is_same = self.number == head.last && (head.last == head.dropped || self.hash == head.hash);
+        if is_same { Ok(self.number) } else { Err(Broken::Ends { expected: head.last, found: self.number }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(count: u64) -> (AuditHead, Vec<AuditRecord>) {
+        let (mut head, mut records) = (AuditHead::default(), Vec::new());
+        for number in 1..=count {
+            let mut record = AuditRecord {
+                number,
+                at: Timestamp::from_millis(1_000),
+                principal: "alice".to_owned(),
+                token: None,
+                said_by: String::new(),
+                peer: "127.0.0.1".to_owned(),
+                apiserver: "a".to_owned(),
+                verb: "RunEngine".to_owned(),
+                object: String::new(),
+                namespace: String::new(),
+                refused: None,
+                command: "id".parse().expect("an id"),
+                hash: String::new(),
+            };
+            record.hash = record.hash_after(&head.hash);
+            head = AuditHead { last: number, hash: record.hash.clone(), ..head };
+            records.push(record);
+        }
+        (head, records)
+    }
+
+    fn verify(head: &AuditHead, records: &[AuditRecord]) -> Result<u64, Broken> {
+        let mut verifier = Verifier::new(head);
+        records.iter().try_for_each(|record| verifier.take(record))?;
+        verifier.end(head)
+    }
+
+    #[test]
+    fn a_log_verifies_until_a_record_is_changed_removed_or_cut_off() {
+        let (head, records) = log(4);
+        assert_eq!(verify(&head, &records), Ok(4));
+        let mut changed = records.clone();
+        changed[1].principal = "mallory".to_owned();
+        assert_eq!(verify(&head, &changed), Err(Broken::Changed { number: 2 }));
+        let without: Vec<AuditRecord> = records.iter().filter(|record| record.number != 2).cloned().collect();
+        assert_eq!(verify(&head, &without), Err(Broken::Missing { expected: 2, found: 3 }));
+        assert_eq!(verify(&head, &records[..3]), Err(Broken::Ends { expected: 4, found: 3 }));
+    }
+
+    #[test]
+    fn a_log_verifies_after_its_oldest_records_were_dropped() {
+        let (head, records) = log(4);
+        let head = AuditHead { dropped: 2, dropped_hash: records[1].hash.clone(), ..head };
+        assert_eq!(verify(&head, &records[2..]), Ok(4));
+        assert_eq!(verify(&head, &records[3..]), Err(Broken::Missing { expected: 3, found: 4 }));
+    }
+}

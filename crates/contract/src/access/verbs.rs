@@ -1,0 +1,97 @@
+//! The right that each command needs, and the object whose namespace decides.
+
+use super::Right;
+use crate::command::{RolloutAction, Verb};
+use crate::name::GroupName;
+
+/// What a command changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A new object of this namespace.
+    New(&'a str),
+    /// A group.
+    Group(&'a GroupName),
+    /// A dependency pod.
+    Dependency(&'a str),
+    /// The cluster.
+    Cluster,
+}
+
+impl Verb {
+    /// The right that the command needs.
+    pub fn right(&self) -> Right {
+        match self {
+            Self::Rollout { action, .. } => match action {
+                RolloutAction::Abort | RolloutAction::Undo { .. } => Right::Deploy,
+                RolloutAction::Pause
+                | RolloutAction::Resume
+                | RolloutAction::Confirm { .. }
+                | RolloutAction::Skip { .. }
+                | RolloutAction::Freeze
+                | RolloutAction::Unfreeze => Right::Release,
+            },
+            Self::SetGate { .. } | Self::Drained { .. } => Right::Release,
+            Self::CreateGroup { .. }
+            | Self::RemoveGroup { .. }
+            | Self::Replica { .. }
+            | Self::PatchSpec { .. }
+            | Self::PatchStrategy { .. }
+            | Self::Operate { .. }
+            | Self::Drift { group: Some(_), .. }
+            | Self::CreateDependency { .. }
+            | Self::UpdateDependency { .. }
+            | Self::RemoveDependency { .. } => Right::Deploy,
+            Self::Drift { group: None, .. }
+            | Self::Evacuate { .. }
+            | Self::Node { .. }
+            | Self::AddCallback { .. }
+            | Self::RemoveCallback { .. }
+            | Self::Configure { .. }
+            | Self::RunEngine { .. }
+            | Self::Guard { .. }
+            | Self::SetConstraint { .. }
+            | Self::RemoveConstraint { .. } => Right::Operate,
+            Self::SetPolicy { .. }
+            | Self::RemovePolicy { .. }
+            | Self::Restore { .. }
+            | Self::CreateToken { .. }
+            | Self::RevokeToken { .. }
+            | Self::EnforceAccess { .. } => Right::Administer,
+        }
+    }
+
+    /// What the command changes.
+    pub fn target(&self) -> Target<'_> {
+        match self {
+            Self::CreateGroup { spec } => Target::New(&spec.namespace),
+            Self::CreateDependency { pod } => Target::New(&pod.namespace),
+            Self::RemoveGroup { name, .. }
+            | Self::Replica { name, .. }
+            | Self::PatchSpec { name, .. }
+            | Self::PatchStrategy { name, .. }
+            | Self::Rollout { name, .. }
+            | Self::SetGate { name, .. }
+            | Self::Drained { name, .. }
+            | Self::Operate { name, .. }
+            | Self::Drift { group: Some(name), .. } => Target::Group(name),
+            Self::UpdateDependency { pod } => Target::Dependency(&pod.name),
+            Self::RemoveDependency { name, .. } => Target::Dependency(name.as_str()),
+            Self::Drift { group: None, .. }
+            | Self::Evacuate { .. }
+            | Self::Node { .. }
+            | Self::AddCallback { .. }
+            | Self::RemoveCallback { .. }
+            | Self::Configure { .. }
+            | Self::RunEngine { .. }
+            | Self::Guard { .. }
+            | Self::SetConstraint { .. }
+            | Self::RemoveConstraint { .. }
+            | Self::SetPolicy { .. }
+            | Self::RemovePolicy { .. }
+            | Self::Restore { .. }
+            | Self::CreateToken { .. }
+            | Self::RevokeToken { .. }
+            | Self::EnforceAccess { .. } => Target::Cluster,
+        }
+    }
+}
