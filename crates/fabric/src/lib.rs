@@ -18,6 +18,7 @@ pub mod process;
 pub mod settings;
 pub mod shutdown;
 pub mod signing;
+pub mod socket_owner;
 pub mod systemd;
 pub mod tasks;
 pub mod telemetry;
