@@ -1,7 +1,7 @@
 //! Why a command failed, and the exit code that says so.
 
 use crate::commands::up::{demo, ready};
-use crate::commands::{apply, backup, node, rollout, up};
+use crate::commands::{apply, audit, auth, backup, login, node, proxy, rollout, token, up};
 use crate::exit::Exit;
 use crate::{api, endpoint};
 
@@ -24,6 +24,16 @@ pub enum Error {
     #[error(transparent)]
     Node(#[from] node::Error),
     #[error(transparent)]
+    Login(#[from] login::Error),
+    #[error(transparent)]
+    Token(#[from] token::Error),
+    #[error(transparent)]
+    Auth(#[from] auth::Error),
+    #[error(transparent)]
+    Audit(#[from] audit::Error),
+    #[error(transparent)]
+    Proxy(#[from] proxy::Error),
+    #[error(transparent)]
     Docker(#[from] devcluster::docker::Error),
     /// `status` or `health` found a problem and printed it.
     #[error("something is not well")]
@@ -38,6 +48,11 @@ impl Error {
             | Self::Rollout(rollout::Error::Api(error))
             | Self::Node(node::Error::Api(error))
             | Self::Backup(backup::Error::Api(error))
+            | Self::Login(login::Error::Api(error))
+            | Self::Token(token::Error::Api(error))
+            | Self::Auth(auth::Error::Api(error))
+            | Self::Audit(audit::Error::Api(error))
+            | Self::Proxy(proxy::Error::Api(error))
             | Self::Up(
                 up::Error::Api(error)
                 | up::Error::Ready(ready::Error::Api(error))
@@ -48,7 +63,11 @@ impl Error {
             | Self::Apply(apply::Error::Rollout(rollout::Error::Interrupted { .. })) => Exit::Interrupted,
             // A document is part of what the user typed.
             Self::Apply(apply::Error::Document { .. }) => Exit::Usage,
-            Self::Endpoint(_) => Exit::Unreachable,
+            Self::Endpoint(error) | Self::Login(login::Error::Endpoint(error)) => of_endpoint(error),
+            Self::Login(login::Error::Interrupted) => Exit::Interrupted,
+            Self::Login(login::Error::Credential(_) | login::Error::Contexts(_))
+            | Self::Token(token::Error::Binding(_))
+            | Self::Proxy(proxy::Error::Open(_) | proxy::Error::NoToken) => Exit::Usage,
             Self::Up(up::Error::Ready(ready::Error::Process { .. } | ready::Error::Cluster { .. })) => Exit::Deadline,
             Self::Apply(_)
             | Self::Rollout(_)
@@ -56,19 +75,38 @@ impl Error {
             | Self::Supervise(_)
             | Self::Backup(_)
             | Self::Docker(_)
+            | Self::Login(_)
+            | Self::Token(_)
+            | Self::Auth(_)
+            | Self::Audit(_)
+            | Self::Proxy(_)
             | Self::Node(_)
             | Self::Unwell => Exit::Failed,
         }
     }
 }
 
+fn of_endpoint(error: &endpoint::Error) -> Exit {
+    match error {
+        endpoint::Error::Stopped { .. } | endpoint::Error::State(_) => Exit::Unreachable,
+        endpoint::Error::Url(error) => of_api(error),
+        endpoint::Error::Contexts(_) | endpoint::Error::Credential(_) | endpoint::Error::Authorities { .. } => {
+            Exit::Usage
+        }
+    }
+}
+
 fn of_api(error: &api::Error) -> Exit {
     match error {
-        api::Error::Url { .. } => Exit::Usage,
+        api::Error::Url { .. } | api::Error::Credential(_) | api::Error::Authorities => Exit::Usage,
         api::Error::NotFound(_) => Exit::NotFound,
+        api::Error::NotLoggedIn { .. } | api::Error::TokenRefused { .. } | api::Error::Denied { .. } => Exit::Denied,
         api::Error::Unreachable { .. } => Exit::Unreachable,
         api::Error::Deadline { .. } => Exit::Deadline,
-        api::Error::Unknown { .. } | api::Error::RetryRefused { .. } => Exit::Unknown,
-        api::Error::Refused { .. } | api::Error::Malformed { .. } | api::Error::Stale => Exit::Failed,
+        api::Error::Unknown { .. } | api::Error::RetryRefused { .. } | api::Error::TokenInDoubt { .. } => Exit::Unknown,
+        api::Error::Refused { .. }
+        | api::Error::Malformed { .. }
+        | api::Error::NoAccessControl { .. }
+        | api::Error::Stale => Exit::Failed,
     }
 }

@@ -15,6 +15,8 @@ pub enum Exit {
     Deadline = 5,
     /// The outcome of a change is unknown.
     Unknown = 6,
+    /// The API answered 401 or 403.
+    Denied = 7,
     /// `plan`: something would change.
     Changes = 10,
     /// `plan`: something would change and would not be finished.
@@ -26,7 +28,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
@@ -34,6 +36,7 @@ impl Exit {
         Self::Unreachable,
         Self::Deadline,
         Self::Unknown,
+        Self::Denied,
         Self::Changes,
         Self::Unfinished,
         Self::Interrupted,
@@ -56,6 +59,9 @@ impl Exit {
             }
             Self::Deadline => "the API answers, and the deadline passed before the work was finished",
             Self::Unknown => "a change was sent and its outcome is unknown; it may still be made",
+            Self::Denied => {
+                "not logged in (`deployctl login URL`), or not allowed by the roles of the token or the policy of the namespace"
+            }
             Self::Changes => "`plan --detailed-exitcode`: something would change",
             Self::Unfinished => "`plan --detailed-exitcode`: something would change and would not be finished",
             Self::Interrupted => "Ctrl-C: deployctl stops watching a rollout or a drain, which continues",

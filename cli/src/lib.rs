@@ -7,10 +7,13 @@ pub mod output;
 pub mod api;
 pub mod args;
 pub mod commands;
+pub mod contexts;
+pub mod credential;
 pub mod document;
 pub mod endpoint;
 pub mod error;
 pub mod exit;
+pub mod private_file;
 
 pub use commands::run;
 pub use error::Error;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::credential;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("--api {url:?} is not a URL such as http://127.0.0.1:9003: {reason}")]
@@ -16,6 +18,30 @@ pub enum Error {
     },
     #[error("{0}")]
     NotFound(String),
+    /// 401, and no token was sent.
+    #[error("not logged in at {url}: {message}; `deployctl login {url}` stores a token, --token-file FILE sends one")]
+    NotLoggedIn { url: String, message: String },
+    /// 401 to a token.
+    #[error("{url} does not accept the token of {token}: {message}; `deployctl login {url}` stores a new one")]
+    TokenRefused { url: String, token: String, message: String },
+    /// 403.
+    #[error("not allowed (403): {message}")]
+    Denied { message: String },
+    #[error("{urls} has no access control: the apiserver or its schedulers are older than this deployctl")]
+    NoAccessControl { urls: String },
+    #[error(
+        "it is unknown whether the token was created ({reason}); `deployctl token list` shows it, then revoke it and create \
+         another: its secret is lost"
+    )]
+    TokenInDoubt {
+        reason: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error(transparent)]
+    Credential(#[from] credential::Error),
+    #[error("the file of certificate authorities (--ca) holds no certificate; it should be a PEM file")]
+    Authorities,
     #[error("the API refused ({status}): {message}")]
     Refused { status: u16, message: String, retry_after: Option<Duration> },
     #[error("the answer of {url} cannot be read; is it an apiserver of this version?")]
@@ -94,6 +120,13 @@ impl Error {
             | Self::Stale => RetryWith::SameKey,
             Self::Url { .. }
             | Self::NotFound(_)
+            | Self::NotLoggedIn { .. }
+            | Self::TokenRefused { .. }
+            | Self::Denied { .. }
+            | Self::NoAccessControl { .. }
+            | Self::TokenInDoubt { .. }
+            | Self::Credential(_)
+            | Self::Authorities
             | Self::Refused { .. }
             | Self::Malformed { .. }
             | Self::Unknown { .. }

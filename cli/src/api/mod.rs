@@ -1,5 +1,6 @@
 //! The HTTP client: sends requests to any of several apiservers and retries where that is safe.
 
+mod access;
 mod backup;
 mod calls;
 mod delivery;
@@ -8,6 +9,7 @@ mod nodes;
 mod policies;
 mod retry;
 mod rollouts;
+mod target;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +17,19 @@ use std::time::Duration;
 
 use contract::api::Failure;
 use contract::command::Refusal;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{AUTHORIZATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::credential::Given;
 
 pub use backup::Cursor as BackupCursor;
 pub use calls::Config;
 pub(crate) use calls::EVENTS;
 pub use error::Error;
 pub use retry::{Deadline, Retry};
+pub use target::{Target, urls};
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
@@ -43,7 +48,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// The API of one cluster.
 #[derive(Debug, Clone)]
 pub struct Api {
-    urls: Vec<Url>,
+    target: Arc<Target>,
     client: Client,
     deadline: Option<Deadline>,
     /// How long an attempt to connect may take.
@@ -62,6 +67,8 @@ struct Contact {
 
 struct Reply {
     url: Url,
+    /// The token that was sent.
+    token: Option<Given>,
     status: StatusCode,
     /// The apiserver does not know whether the change was accepted.
     is_unknown: bool,
@@ -97,16 +104,21 @@ impl<'a> Request<'a> {
 }
 
 impl Api {
-    /// A client of the API at any of `urls`.
+    /// A client of the API at any of `urls`, without a token.
     pub fn new(urls: &[String]) -> Result<Self, Error> {
-        let parse = |text: &String| match Url::parse(text.trim()) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
-            Ok(_) => Err(Error::Url { url: text.clone(), reason: "it must begin with http:// or https://".to_owned() }),
-            Err(error) => Err(Error::Url { url: text.clone(), reason: error.to_string() }),
-        };
-        let urls = urls.iter().map(parse).collect::<Result<Vec<Url>, Error>>()?;
-        let (client, contact) = (fabric::http::client(REQUEST), Arc::default());
-        Ok(Self { urls, client, deadline: None, connect: CONNECT, contact })
+        Self::at(Target::new(target::urls(urls)?))
+    }
+
+    /// A client of the target.
+    pub fn at(target: Target) -> Result<Self, Error> {
+        target.check()?;
+        let client = target.client(REQUEST);
+        Ok(Self { target: Arc::new(target), client, deadline: None, connect: CONNECT, contact: Arc::default() })
+    }
+
+    /// Which API it uses.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// The same client for a command with a deadline: no request lasts longer, and answers of a standby are errors.
@@ -115,7 +127,7 @@ impl Api {
     /// found no connection was not sent, while an interrupted one may have been.
     pub fn until(&self, deadline: Deadline) -> Self {
         let connect = CONNECT.min(deadline.left() / 2);
-        let client = if connect < CONNECT { fabric::http::client(connect) } else { self.client.clone() };
+        let client = if connect < CONNECT { self.target.client(connect) } else { self.client.clone() };
         Self { client, connect, deadline: Some(deadline), ..self.clone() }
     }
 
@@ -133,7 +145,7 @@ impl Api {
     ) -> Result<Response, Error> {
         let request = Request::new(Method::GET, path, params);
         let mut failed = None;
-        for base in &self.urls {
+        for base in &self.target.urls {
             let mut builder = self.prepared(base, &request, None).timeout(STREAM);
             if let Some(last) = last {
                 builder = builder.header("Last-Event-ID", last);
@@ -141,7 +153,7 @@ impl Api {
             match builder.send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
-                    let reply = Reply::of(base, response).await.map_err(|source| self.no_answer(source.into()))?;
+                    let reply = self.reply(base, response).await.map_err(|source| self.no_answer(source.into()))?;
                     return Err(reply.refusal());
                 }
                 Err(source) => failed = Some(source),
@@ -163,7 +175,7 @@ impl Api {
             return Attempt { answer: Err(self.no_answer(cause.into())), doubt };
         }
         self.contact.is_silent.store(false, Ordering::Relaxed);
-        for base in &self.urls {
+        for base in &self.target.urls {
             match self.send_to(base, request, key).await {
                 Ok(reply) => {
                     self.contact.is_answered.store(true, Ordering::Relaxed);
@@ -205,7 +217,7 @@ impl Api {
 
     /// The error after an attempt without an answer: the deadline if the API answered before, else an unreachable API.
     fn no_answer(&self, source: Cause) -> Error {
-        let urls = self.urls.iter().map(|url| url.as_str().trim_end_matches('/')).collect::<Vec<_>>().join(", ");
+        let urls = self.target.describe();
         let is_answered = self.contact.is_answered.load(Ordering::Relaxed);
         match self.deadline.filter(|deadline| deadline.is_over() && is_answered) {
             Some(deadline) => {
@@ -216,8 +228,13 @@ impl Api {
     }
 
     async fn send_to(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> Result<Reply, reqwest::Error> {
-        let reply = Reply::of(base, self.prepared(base, request, key).send().await?).await?;
+        let reply = self.reply(base, self.prepared(base, request, key).send().await?).await?;
         Ok(calls::with_guard_status(request, reply))
+    }
+
+    async fn reply(&self, base: &Url, response: Response) -> Result<Reply, reqwest::Error> {
+        let token = self.target.credential.as_ref().filter(|credential| credential.header(base).is_some());
+        Reply::of(base, response, token.map(|credential| credential.given.clone())).await
     }
 
     fn prepared(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
@@ -226,7 +243,11 @@ impl Api {
         if !request.params.is_empty() {
             url.query_pairs_mut().extend_pairs(request.params);
         }
+        let token = self.target.credential.as_ref().and_then(|credential| credential.header(&url));
         let mut builder = self.client.request(request.method.clone(), url);
+        if let Some(token) = token {
+            builder = builder.header(AUTHORIZATION, token);
+        }
         if let Some(deadline) = self.deadline {
             builder = builder.timeout(REQUEST.min(deadline.left()));
         }
@@ -252,7 +273,7 @@ fn no_url() -> Error {
 }
 
 impl Reply {
-    async fn of(base: &Url, response: Response) -> Result<Self, reqwest::Error> {
+    async fn of(base: &Url, response: Response, token: Option<Given>) -> Result<Self, reqwest::Error> {
         let status = response.status();
         let headers = response.headers();
         let is_unknown = headers.get(OUTCOME).is_some_and(|outcome| outcome == "unknown");
@@ -260,7 +281,7 @@ impl Reply {
         let seconds = headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
         let retry_after = seconds.map(Duration::from_secs);
         let body = response.bytes().await?.to_vec();
-        Ok(Self { url: base.clone(), status, is_unknown, is_stale, retry_after, body })
+        Ok(Self { url: base.clone(), token, status, is_unknown, is_stale, retry_after, body })
     }
 
     fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
@@ -278,15 +299,19 @@ impl Reply {
     }
 
     fn refusal(&self) -> Error {
-        let message = match self.status {
-            StatusCode::NOT_FOUND => return Error::NotFound(self.message()),
-            StatusCode::FORBIDDEN if self.message() == Refusal::ReadOnly.to_string() => {
-                format!(
-                    "{} `deployctl engine config --readonly false --maintenance false` allows changes",
-                    self.message()
-                )
+        let message = self.message();
+        let url = || self.url.as_str().trim_end_matches('/').to_owned();
+        let message = match (self.status, &self.token) {
+            (StatusCode::NOT_FOUND, _) => return Error::NotFound(message),
+            (StatusCode::UNAUTHORIZED, None) => return Error::NotLoggedIn { url: url(), message },
+            (StatusCode::UNAUTHORIZED, Some(given)) => {
+                return Error::TokenRefused { url: url(), token: given.to_string(), message };
             }
-            _ => self.message(),
+            (StatusCode::FORBIDDEN, _) if message == Refusal::ReadOnly.to_string() => {
+                format!("{message} `deployctl engine config --readonly false --maintenance false` allows changes")
+            }
+            (StatusCode::FORBIDDEN, _) => return Error::Denied { message },
+            _ => message,
         };
         Error::Refused { status: self.status.as_u16(), message, retry_after: self.retry_after }
     }

@@ -1,10 +1,12 @@
 //! The command line: every command, flag and environment variable with its help. A test parses every example of the help.
 
+mod access;
 mod backup;
 mod bus_keys;
 mod depends;
 mod events;
 mod health;
+mod login;
 mod node;
 mod operate;
 mod policy;
@@ -17,11 +19,13 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub use access::{AuditArgs, AuditWhat, AuthArgs, AuthWhat, NewToken, TokenArgs, TokenWhat};
 pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
 pub use depends::{Depends, DependsWhat};
 pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
+pub use login::{ContextArgs, ContextWhat, Login, Logout, Proxy};
 pub use node::{Drain, Label, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
@@ -44,6 +48,7 @@ Examples:
   deployctl restart demo.web.web --instance 2
   deployctl node drain node-2
   deployctl events --follow
+  deployctl login https://deployd.example:9003
   deployctl status
   deployctl down";
 
@@ -62,15 +67,24 @@ pub struct Args {
 }
 
 /// The flags that say which cluster to use.
-#[derive(Debug, Clone, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Endpoint {
     /// URLs of the API, comma separated; deployctl tries them in this order
-    /// [default: that of the cluster in --dir; without --dir the local cluster's, else http://127.0.0.1:9003]
+    /// [default: that of the cluster in --dir; without --dir that of the context in use, else the local cluster's, else
+    /// http://127.0.0.1:9003]
     #[arg(long, global = true, env = "DEPLOYD_API", value_name = "URL", value_delimiter = ',')]
     pub api: Vec<String>,
     /// Directory of the local cluster: state, logs, data [default: .deployd/run of the checkout]
     #[arg(long, global = true, env = "DEPLOYD_DIR", value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// File with the token to send, which no other user can read [default: the token in DEPLOYD_TOKEN, else that of the
+    /// context in use, which only its own API gets]
+    #[arg(long, global = true, env = "DEPLOYD_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// PEM file with the certificate authorities that the API is checked against [default: those of the context in use, else
+    /// those of the system]
+    #[arg(long, global = true, env = "DEPLOYD_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,6 +146,22 @@ pub enum Command {
     /// Manage webhooks
     #[command(alias = "notify")]
     Notifies(Notifies),
+    /// Store the URL of a cluster and your token for it
+    Login(Login),
+    /// Remove a stored cluster and its token
+    Logout(Logout),
+    /// List and choose the clusters that you have logged in to
+    #[command(alias = "contexts")]
+    Context(ContextArgs),
+    /// Create, list and revoke tokens
+    #[command(alias = "tokens")]
+    Token(TokenArgs),
+    /// Show who you are and what roles allow; enforce access control
+    Auth(AuthArgs),
+    /// Show and verify the log of all commands
+    Audit(AuditArgs),
+    /// Add your token to the requests of programs of this machine
+    Proxy(Proxy),
     /// Write the keys of the processes on the bus, and the NATS accounts that know them
     BusKeys(BusKeys),
     /// Write the cluster's state to a file

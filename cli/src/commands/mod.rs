@@ -1,6 +1,8 @@
 //! The commands, one module each, and [`run`], which picks the one that the user typed.
 
 pub mod apply;
+pub mod audit;
+pub mod auth;
 pub mod backup;
 pub mod bus_keys;
 pub mod delete;
@@ -9,28 +11,31 @@ pub mod drift;
 pub mod events;
 pub mod get;
 pub mod health;
+pub mod login;
 pub mod node;
 pub mod operate;
 pub mod plan;
 pub mod policy;
+pub mod proxy;
 pub mod rollout;
 pub mod scale;
 pub mod status;
 pub mod switches;
+pub mod token;
 pub mod up;
 pub mod wait;
 
 use devcluster::docker::Engine;
 
 use crate::api::Api;
-use crate::args::{Args, Command, DeleteWhat};
+use crate::args::{Args, AuthWhat, Command, DeleteWhat};
 use crate::exit::Exit;
 use crate::{Error, endpoint};
 
 /// Runs the command.
 pub async fn run(args: &Args) -> Result<Exit, Error> {
     let dir = || endpoint::directory(&args.endpoint);
-    let api = || -> Result<Api, Error> { Ok(Api::new(&endpoint::api(&args.endpoint)?)?) };
+    let api = || -> Result<Api, Error> { Ok(endpoint::api(&args.endpoint)?) };
     match &args.command {
         Command::Up(flags) => up::up(&dir(), flags).await?,
         Command::Down(flags) => up::down::down(&dir(), flags).await?,
@@ -61,6 +66,16 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Guard(flags) => switches::guard(&api()?, flags.what).await?,
         Command::Constraints(flags) => switches::constraints(&api()?, &flags.what).await?,
         Command::Policy(flags) => policy::policy(&api()?, &flags.what).await?,
+        Command::Login(flags) => login::login(&args.endpoint, flags).await?,
+        Command::Logout(flags) => login::logout(flags)?,
+        Command::Context(flags) => login::context(&args.endpoint, &flags.what)?,
+        Command::Token(flags) => token::token(&api()?, &flags.what).await?,
+        Command::Auth(flags) => match &flags.what {
+            AuthWhat::Matrix { routes, output } => auth::matrix(*routes, *output),
+            what => auth::auth(&api()?, what).await?,
+        },
+        Command::Audit(flags) => audit::audit(&api()?, &flags.what).await?,
+        Command::Proxy(flags) => proxy::proxy(&api()?, flags).await?,
         Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
         Command::Restore(flags) => backup::restore(&api()?, flags).await?,

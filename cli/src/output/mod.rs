@@ -3,6 +3,7 @@
 #[macro_use]
 pub mod terminal;
 
+pub mod access;
 pub mod event;
 pub mod node;
 pub mod plan;

@@ -5,6 +5,7 @@ use std::path::Path;
 use contract::api::PodGroupWithSpec;
 
 use crate::args::Endpoint;
+use crate::contexts::Contexts;
 use crate::endpoint;
 use crate::output::table;
 use devcluster::state::Cluster;
@@ -47,7 +48,9 @@ fn program(dir: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let short = |path: &Path| path.strip_prefix(&here).unwrap_or(path).display().to_string();
     let program = std::env::current_exe().map_or_else(|_| "deployctl".to_owned(), |path| short(&path));
-    if dir == endpoint::directory(&Endpoint { api: Vec::new(), dir: None }) {
+    // A context in use comes before the local cluster.
+    let has_context = Contexts::load().is_ok_and(|contexts| contexts.current.is_some());
+    if dir == endpoint::directory(&Endpoint::default()) && !has_context {
         program
     } else {
         format!("{program} --dir {}", short(dir))

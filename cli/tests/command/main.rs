@@ -1,18 +1,22 @@
 //! The program `deployctl` itself against an API with canned answers: what it asks, what it prints and where, and the exit
 //! codes its help promises.
 
+mod access;
 mod alerts;
 mod backups;
 mod documents;
 mod exits;
+mod login;
 mod nodes;
 mod observed;
 mod outcomes;
 mod plans;
 mod planted;
 mod policies;
+mod proxy;
 mod releases;
 mod server;
 mod status;
 mod terminal;
+mod tokens;
 mod words;

@@ -1,6 +1,7 @@
 //! An API that answers by path, in the order given, and the program that is run against it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,9 +9,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::header::CONNECTION;
+use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::task::AbortHandle;
 
@@ -32,6 +34,8 @@ struct Script {
     asked: Vec<(String, String)>,
     /// The idempotency keys of the changes, in the order they were asked for.
     keys: Vec<String>,
+    /// The header `Authorization` of every request; empty where there was none.
+    authorizations: Vec<String>,
     /// The id of the restore that was sent last; `{restore}` in an answer stands for it.
     restore: String,
 }
@@ -42,6 +46,8 @@ pub(crate) struct Server {
     script: Arc<Mutex<Script>>,
     url: String,
     serving: AbortHandle,
+    /// The configuration of the user that runs the program.
+    config: Arc<TempDir>,
 }
 
 impl Server {
@@ -57,7 +63,8 @@ impl Server {
         let router = Router::new().fallback(answer).with_state(Arc::clone(&script));
         let serving = async move { axum::serve(listener, router).await.expect("it serves") };
         let serving = fabric::tasks::spawn("server", serving).abort_handle();
-        Self { script, url, serving }
+        let config = Arc::new(tempfile::tempdir().expect("a folder"));
+        Self { script, url, serving, config }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -98,6 +105,16 @@ impl Server {
         self.script.lock().expect("the server does not panic").keys.clone()
     }
 
+    /// The header `Authorization` of every request, in order.
+    pub(crate) fn authorizations(&self) -> Vec<String> {
+        self.script.lock().expect("the server does not panic").authorizations.clone()
+    }
+
+    /// Where the program keeps contexts.
+    pub(crate) fn contexts(&self) -> PathBuf {
+        self.config.path().join("deployd/contexts.json")
+    }
+
     /// How often it was asked this.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.script
@@ -113,15 +130,29 @@ impl Server {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(DEPLOYCTL);
         command.args(words).env("DEPLOYD_API", &self.url).env_remove("DEPLOYD_DIR").kill_on_drop(true);
+        command.env("XDG_CONFIG_HOME", self.config.path()).env_remove("DEPLOYD_CA");
+        command.env_remove("DEPLOYD_TOKEN").env_remove("DEPLOYD_TOKEN_FILE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Runs the program to its end.
     pub(crate) async fn run(&self, words: &[&str]) -> Ended {
-        let ended = tokio::time::timeout(Duration::from_secs(30), self.command(words).output()).await;
-        Ended::of(&ended.expect("deployctl ends in time").expect("deployctl runs"))
+        run(self.command(words)).await
     }
+
+    /// The same, and no flag or variable names this API.
+    pub(crate) async fn run_elsewhere(&self, words: &[&str]) -> Ended {
+        let mut command = self.command(words);
+        command.env_remove("DEPLOYD_API").current_dir(self.config.path());
+        run(command).await
+    }
+}
+
+/// Runs a program to its end.
+pub(crate) async fn run(mut command: Command) -> Ended {
+    let ended = tokio::time::timeout(Duration::from_secs(30), command.output()).await;
+    Ended::of(&ended.expect("deployctl ends in time").expect("deployctl runs"))
 }
 
 /// How the program ended.
@@ -145,6 +176,8 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let what = format!("{} {}", parts.method, parts.uri.path());
     let key = parts.headers.get("Idempotency-Key").and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
+    let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    script.lock().expect("the server does not panic").authorizations.push(authorization.to_owned());
     let (status, body) = next(&script, &what, &query, &body, &key);
     let restore = script.lock().expect("the server does not panic").restore.clone();
     if status == NEVER {

@@ -1,0 +1,49 @@
+//! The calls of the API about tokens, access control and the audit log.
+
+use contract::access::audit::AuditPage;
+use contract::access::table::{AccessPatch, AccessView, CreatedToken, NewToken, TokenView};
+use reqwest::Method;
+
+use super::{Api, Error, Request, Retry};
+
+const ACCESS: &str = "/api/access";
+const TOKENS: &str = "/api/tokens";
+const AUDIT: &str = "/api/audit";
+
+impl Api {
+    /// Whether the cluster enforces access control, and what this client may do.
+    pub async fn access(&self) -> Result<AccessView, Error> {
+        match self.get(ACCESS, &[]).await?.read() {
+            Err(Error::NotFound(_)) => Err(Error::NoAccessControl { urls: self.target().describe() }),
+            other => other,
+        }
+    }
+
+    pub async fn enforce_access(&self, enforced: bool, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::PATCH, ACCESS, &[]).with(&AccessPatch { enforced }), retry).await
+    }
+
+    pub async fn tokens(&self) -> Result<Vec<TokenView>, Error> {
+        self.get(TOKENS, &[]).await?.read()
+    }
+
+    /// Creates a token. It is sent once: the answer of a repeated request could not show the secret.
+    pub async fn create_token(&self, token: &NewToken) -> Result<CreatedToken, Error> {
+        let attempt = self.attempt(&Request::new(Method::POST, TOKENS, &[]).with(token), None).await;
+        let answer = attempt.answer.and_then(super::Reply::read);
+        match (answer, attempt.doubt) {
+            (Err(error), Some(reason)) => Err(Error::TokenInDoubt { reason, source: Box::new(error) }),
+            (answer, _) => answer,
+        }
+    }
+
+    pub async fn revoke_token(&self, id: &str, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, TOKENS, &[("id", id)]), retry).await
+    }
+
+    /// The audited commands after a number, at most `limit` of them.
+    pub async fn audit(&self, after: u64, limit: u64) -> Result<AuditPage, Error> {
+        let (after, limit) = (after.to_string(), limit.to_string());
+        self.get(AUDIT, &[("after", &after), ("limit", &limit)]).await?.read()
+    }
+}

@@ -1,0 +1,114 @@
+//! Tables about access: tokens, roles and the audit log.
+
+use contract::access::audit::AuditRecord;
+use contract::access::routes::{ROUTES, RouteRight};
+use contract::access::table::{AccessView, TokenView};
+use contract::access::{Binding, Right, Role};
+use contract::time::Timestamp;
+
+use super::table::{dash, one_line, plain, text};
+
+/// What an open cluster means, and the remedy.
+pub const OPEN: &str = "the cluster is open: every client that reaches the API may do everything; `deployctl auth enforce` asks \
+    them for tokens (docs/operations.md, Access)";
+
+/// A table of these rows.
+pub fn rows<const N: usize>(header: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut table = plain(header);
+    rows.for_each(|row| table.add_row(row));
+    text(&table)
+}
+
+/// A principal with what it may do: `alice (deployer@shop, viewer@*)`.
+pub fn principal(name: &str, bindings: &[Binding]) -> String {
+    let bindings = if bindings.is_empty() { "no roles".to_owned() } else { listed(bindings) };
+    format!("{name} ({bindings})")
+}
+
+fn listed(bindings: &[Binding]) -> String {
+    bindings.iter().map(Binding::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// All tokens.
+pub fn tokens(tokens: &[TokenView], now: Timestamp) -> String {
+    let cells = |token: &TokenView| {
+        let expired = if token.expires <= now { " (expired)" } else { "" };
+        [
+            token.id.clone(),
+            token.principal.clone(),
+            listed(&token.bindings),
+            dash(&token.by),
+            token.created.to_string(),
+            format!("{}{expired}", token.expires),
+        ]
+    };
+    rows(&["id", "principal", "bindings", "created by", "created", "expires"], tokens.iter().map(cells))
+}
+
+/// Whether access control is enforced, and which clients need no token.
+pub fn status(view: &AccessView) -> String {
+    let mode = if view.enforced {
+        "access control is enforced: a request needs a token, or a binding for clients without one"
+    } else {
+        OPEN
+    };
+    let mut lines = vec![mode.to_owned(), format!("you are {}", principal(&view.principal, &view.bindings))];
+    if view.anonymous.is_empty() {
+        lines.push("no bindings for clients without a token, or only admins see them".to_owned());
+    } else {
+        lines.push("clients without a token:".to_owned());
+        lines.extend(view.anonymous.iter().map(|binding| format!("  {binding}")));
+    }
+    lines.join("\n")
+}
+
+/// What each role may do.
+pub fn matrix() -> String {
+    let header: Vec<&str> = std::iter::once("right").chain(Role::ALL.map(Role::word)).chain(["reaches"]).collect();
+    let mut table = plain(&header);
+    for right in Right::ALL {
+        let reaches = match right {
+            Right::Status => "everywhere",
+            _ if right.is_per_namespace() => "the namespaces of the binding",
+            _ => "the cluster; needs a binding for *",
+        };
+        let marks = Role::ALL.map(|role| mark(role.has(right)));
+        table.add_row(std::iter::once(right.word().to_owned()).chain(marks).chain([reaches.to_owned()]));
+    }
+    let sees = Role::ALL.map(|role| mark(role.sees_environment()));
+    let environment = "the namespaces of the binding".to_owned();
+    table.add_row(std::iter::once("environment values".to_owned()).chain(sees).chain([environment]));
+    text(&table)
+}
+
+/// Which role may use each route.
+pub fn routes() -> String {
+    let header: Vec<&str> = ["method", "path", "right"].into_iter().chain(Role::ALL.map(Role::word)).collect();
+    let mut table = plain(&header);
+    for RouteRight { path, method, right } in ROUTES {
+        let marks = Role::ALL.map(|role| mark(role.has(right)));
+        table.add_row([method, path, right.word()].map(str::to_owned).into_iter().chain(marks));
+    }
+    text(&table)
+}
+
+fn mark(has: bool) -> String {
+    if has { "x" } else { "-" }.to_owned()
+}
+
+/// Audited commands.
+pub fn audited(records: &[AuditRecord]) -> String {
+    let cells = |record: &AuditRecord| {
+        let outcome = record.refused.as_deref().map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}"));
+        [
+            record.number.to_string(),
+            record.at.to_string(),
+            dash(&record.principal),
+            dash(&record.peer),
+            record.verb.clone(),
+            dash(&record.object),
+            one_line(&outcome),
+        ]
+    };
+    rows(&["number", "at", "principal", "from", "command", "object", "outcome"], records.iter().map(cells))
+}
