@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use devcluster::plan::OWN_USER;
 use fabric::local::{EtcdServer, NatsServer, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -43,14 +44,14 @@ impl Cluster<'_> {
 
     async fn scheduler(&self) -> Process {
         let listen = format!("127.0.0.1:{}", free_port());
-        let arguments = ["--listen", &listen, "--nats", &self.nats, "--etcd", &self.etcd];
+        let arguments = ["--listen", &listen, "--nats", &self.nats, "--etcd", &self.etcd, "--anonymous", OWN_USER];
         let child = self.start("scheduler", &program("deployd-scheduler"), &arguments);
         ready(Process { child, url: format!("http://{listen}") }).await
     }
 
-    /// An apiserver with default settings.
+    /// An apiserver with default settings; programs of this user, HAProxy too, need no token.
     async fn apiserver(&self, name: &str, listen: &str) -> Process {
-        let arguments = ["--name", name, "--listen", listen, "--nats", &self.nats];
+        let arguments = ["--name", name, "--listen", listen, "--nats", &self.nats, "--anonymous", OWN_USER];
         let child = self.start(name, &program("deployd-apiserver"), &arguments);
         ready(Process { child, url: format!("http://{listen}") }).await
     }

@@ -21,6 +21,8 @@ const SCHEDULERS: u16 = 2;
 const APISERVERS: u16 = 2;
 /// Everything listens here only.
 const HOST: &str = "127.0.0.1";
+/// Who needs no token: the programs of the user that starts the cluster. Other users of this machine and pods get none of it.
+pub const OWN_USER: &str = "admin@* from uid:self";
 /// Everything that leads to this machine and not to the network.
 const LOOPBACK: &str = "127.0.0.0/8";
 
@@ -54,7 +56,8 @@ pub struct Settings {
     pub failover_grace: Option<Duration>,
     /// Nodes whose agents the user starts: they get keys and no process.
     pub extra_nodes: Vec<NodeName>,
-    /// Only flags that the previous version knows, so no keys on the bus: for tests of two versions side by side.
+    /// Only flags that the previous version knows, so no keys on the bus and no access control: for tests of two
+    /// versions side by side.
     pub previous_flags: bool,
 }
 
@@ -242,6 +245,7 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     let mut words = command(&program, &["--name", &name, "--nats", nats, "--etcd", etcd, "--listen", &address]);
     words.extend(credentials(facts, Member::Scheduler, &name));
     words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
+    words.extend(anonymous(facts));
     let timers = [
         ("--suspect-after", facts.settings.suspect_after),
         ("--lost-after", facts.settings.lost_after),
@@ -259,8 +263,14 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let program = facts.programs.ours.join("deployd-apiserver");
     let mut words = command(&program, &["--name", &name, "--listen", &address, "--nats", nats]);
     words.extend(credentials(facts, Member::Apiserver, &name));
+    words.extend(anonymous(facts));
     words.extend(callback_rules(facts));
     child(&name, ProcessKind::Apiserver, address, words)
+}
+
+/// Lets programs of the own user use the API without a token. Apiservers decide who may ask, schedulers what may be changed.
+fn anonymous(facts: &Facts<'_>) -> Vec<String> {
+    if facts.settings.previous_flags { Vec::new() } else { ["--anonymous", OWN_USER].map(str::to_owned).to_vec() }
 }
 
 /// Callbacks may lead to programs on this machine, except to the listeners of the cluster itself.
@@ -335,6 +345,7 @@ fn key_flag(facts: &Facts<'_>, flag: &str, file: &Path) -> Vec<String> {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use contract::access::{AnonymousBinding, Binding, Namespaces, Role, Source};
     use contract::callback_address::Filter;
 
     use super::*;
@@ -421,6 +432,23 @@ mod tests {
         let lost_after = Some(Duration::from_secs(2));
         assert!(line(&cluster(&Settings { lost_after, ..settings(3) })).ends_with("--lost-after 2000ms"));
         assert!(!line(&cluster(&settings(3))).contains("-after"));
+    }
+
+    #[test]
+    fn only_programs_of_the_own_user_need_no_token_and_the_previous_version_gets_no_such_flag() {
+        let bindings = |settings: &Settings| {
+            let knows = |child: &&Child| [ProcessKind::Apiserver, ProcessKind::Scheduler].contains(&child.role);
+            let of = |child: &Child| -> Vec<AnonymousBinding> {
+                let flags = child.command.windows(2).filter(|words| words[0] == "--anonymous");
+                flags.map(|words| words[1].parse().unwrap()).collect()
+            };
+            cluster(settings).children.iter().filter(knows).map(of).collect::<Vec<_>>()
+        };
+        let (role, namespaces) = (Role::Admin, Namespaces::All);
+        let own = AnonymousBinding { binding: Binding { role, namespaces }, source: Source::OwnUid };
+        assert_eq!(bindings(&settings(3)), vec![vec![own]; 4]);
+        let previous = Settings { previous_flags: true, ..settings(3) };
+        assert_eq!(bindings(&previous), vec![Vec::new(); 4]);
     }
 
     #[test]

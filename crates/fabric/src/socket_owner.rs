@@ -85,7 +85,7 @@ fn row(list: &str, ends: Ends) -> Option<Row> {
         format!(" {}:{:04X} {}:{:04X} ", address(client.ip()), client.port(), address(server.ip()), server.port())
     };
     let is_v4 = client.ip().to_canonical().is_ipv4() && server.ip().to_canonical().is_ipv4();
-    let (short, long) = (is_v4.then(|| needle(in_four)).unwrap_or_default(), needle(in_sixteen));
+    let (short, long) = (if is_v4 { needle(in_four) } else { String::new() }, needle(in_sixteen));
     let found = |text: &str| if text.is_empty() { None } else { list.find(text).map(|at| &list[at + text.len()..]) };
     let rest = found(&short).or_else(|| found(&long))?.lines().next()?;
     // state tx:rx timer:when retransmits uid timeout inode

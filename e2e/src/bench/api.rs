@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use contract::bus::Member;
+use devcluster::plan::OWN_USER;
 use fabric::etcd::{Args, Store};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -174,7 +175,7 @@ async fn another(cluster: &Cluster, number: usize) -> Result<(Child, String), Er
     let nats = cluster.nats().ok_or(crate::cluster::Error::State)?;
     let name = format!("apiserver-{number}");
     let child = Command::new(cluster.program("deployd-apiserver"))
-        .args(["--name", &name, "--listen", &address, "--nats", &nats])
+        .args(["--name", &name, "--listen", &address, "--nats", &nats, "--anonymous", OWN_USER])
         .arg("--nats-credentials-file")
         .arg(cluster.keys().bus(&process(Member::Apiserver, "apiserver-1")?))
         .stdin(Stdio::null())

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::WIRE_VERSION;
+use contract::access::token::{Credentials, Proof};
 use contract::command::{Command, Outcome, Verb, Verdict};
 use contract::name::CommandId;
 use contract::query::{Answer, ClusterView, Query, Reply};
 use contract::subjects;
+use devcluster::plan::OWN_USER;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Subscription};
 use futures_util::StreamExt;
@@ -38,7 +40,11 @@ impl Client {
     fn command(&mut self, verb: Verb) -> Command {
         self.asked += 1;
         let id: CommandId = format!("scale-{}", self.asked).parse().expect("letters, digits and a dash are a name");
-        Command { id, at: self.clock.now(), by: "scale".to_owned(), verb, digest: None, credentials: None }
+        let by = "scale".to_owned();
+        // As an apiserver proves a client that has no token and comes from its own user.
+        let proof = OWN_USER.parse().map(Proof::Anonymous).expect("a constant that is a binding");
+        let credentials = Credentials { apiserver: by.clone(), peer: "127.0.0.1".to_owned(), proof: Some(proof) };
+        Command { id, at: self.clock.now(), by, verb, digest: None, credentials: Some(Box::new(credentials)) }
     }
 
     /// Publishes all commands and waits for all outcomes. A refusal is an error.

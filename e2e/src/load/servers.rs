@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use contract::keys::{self, Key};
+use devcluster::plan::OWN_USER;
 use fabric::etcd::{Change, Store};
 use fabric::local::{EtcdServer, NatsServer, free_port};
 use fabric::tasks::{Scoped, spawn_scoped};
@@ -77,6 +78,8 @@ impl Scheduler {
         let child = Command::new(program)
             .arg("scheduler")
             .args(["--name", name, "--listen", &listen, "--nats", nats, "--etcd", etcd])
+            // The binding that the client of the run proves itself with.
+            .args(["--anonymous", OWN_USER])
             // All nodes share this machine: when it is overloaded they are silent together, which is no network failure.
             .args(["--losses-stop", "0"])
             .stdin(Stdio::null())
