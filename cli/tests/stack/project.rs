@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
@@ -12,6 +13,9 @@ use crate::cluster::{eventually, repository, text};
 
 /// The image of the processes; `./deploy/test` builds it under this name so that the operator's own stays as it is.
 pub(crate) const IMAGE: &str = "deployd-test/deployd:1";
+/// How an operator makes the first token of a stack.
+const FIRST_TOKEN: [&str; 9] =
+    ["exec", "-T", "apiserver-1", "deployctl", "token", "create", "tests", "--role", "admin"];
 /// The image of the workloads.
 const WORKLOAD: &str = "deployd/demo:1";
 
@@ -23,6 +27,8 @@ pub(crate) struct Project {
     /// A name of its own for the demo: containers and networks of one engine need distinct names.
     pub(crate) group: String,
     client: reqwest::Client,
+    /// The token of the tests, made as an operator makes the first one.
+    token: OnceLock<String>,
     _folder: TempDir,
 }
 
@@ -46,7 +52,7 @@ impl Project {
         assert!(image.status.success(), "there is no {IMAGE}: DEPLOYD_IMAGE={IMAGE} ./deploy/images --debug");
         let client = fabric::http::client(Duration::from_secs(15));
         let port = fabric::local::free_port();
-        Self { name, files: files.to_vec(), port, spec, group, client, _folder: folder }
+        Self { name, files: files.to_vec(), port, spec, group, client, token: OnceLock::new(), _folder: folder }
     }
 
     /// `docker-compose ARGUMENTS`, however it is called here.
@@ -72,7 +78,7 @@ impl Project {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Starts everything and waits until the demo was deployed.
+    /// Starts everything, waits until the demo was deployed, and makes a token.
     pub(crate) async fn up(&self) {
         self.composed(&["up", "--detach"]);
         let demo = self.composed(&["ps", "--quiet", "--all", "demo"]);
@@ -82,6 +88,7 @@ impl Project {
         });
         let ended = ended.await;
         assert_eq!(ended, "exited 0", "{}", text(&self.compose(&["logs", "demo"])));
+        self.token.get_or_init(|| self.composed(&FIRST_TOKEN));
     }
 
     /// The container of a service.
@@ -117,6 +124,9 @@ impl Project {
     /// One request to the published port; none without an answer.
     pub(crate) async fn call(&self, method: Method, path: &str, key: Option<&str>) -> Option<(StatusCode, String)> {
         let mut request = self.client.request(method, format!("{}{path}", self.url())).header("Connection", "close");
+        if let Some(token) = self.token.get() {
+            request = request.bearer_auth(token);
+        }
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key);
         }
