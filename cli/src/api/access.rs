@@ -2,7 +2,7 @@
 
 use contract::access::audit::AuditPage;
 use contract::access::table::{AccessPatch, AccessView, CreatedToken, NewToken, TokenView};
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 
 use super::{Api, Error, Request, Retry};
 
@@ -27,10 +27,14 @@ impl Api {
         self.get(TOKENS, &[]).await?.read()
     }
 
-    /// Creates a token. It is sent once: the answer of a repeated request could not show the secret.
-    pub async fn create_token(&self, token: &NewToken) -> Result<CreatedToken, Error> {
+    /// Creates a token; also whether a leader has decided it. It is sent once: the answer of a repeated request could not show
+    /// the secret.
+    pub async fn create_token(&self, token: &NewToken) -> Result<(CreatedToken, bool), Error> {
         let attempt = self.attempt(&Request::new(Method::POST, TOKENS, &[]).with(token), None).await;
-        let answer = attempt.answer.and_then(super::Reply::read);
+        let answer = attempt.answer.and_then(|reply| {
+            let is_decided = reply.status != StatusCode::ACCEPTED;
+            Ok((reply.read()?, is_decided))
+        });
         match (answer, attempt.doubt) {
             (Err(error), Some(reason)) => Err(Error::TokenInDoubt { reason, source: Box::new(error) }),
             (answer, _) => answer,

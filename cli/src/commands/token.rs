@@ -56,7 +56,7 @@ async fn create(api: &Api, asked: &NewToken) -> Result<(), Error> {
     // The file comes first: a token that cannot be written is lost.
     let file = asked.output.as_deref().map(private_file::create).transpose()?;
     let created = api.create_token(&wanted).await;
-    let CreatedToken { token, view } = match (created, asked.output.as_deref()) {
+    let (CreatedToken { token, view }, is_decided) = match (created, asked.output.as_deref()) {
         (Ok(created), _) => created,
         (Err(error), path) => {
             // It is empty, and ours: it did not exist before.
@@ -77,5 +77,8 @@ async fn create(api: &Api, asked: &NewToken) -> Result<(), Error> {
     }
     let who = access::principal(&view.principal, &view.bindings);
     eprintln!("token {} of {who}, valid until {}", view.id, view.expires);
+    if !is_decided {
+        eprintln!("no scheduler has decided it yet; the token works as soon as `deployctl token list` shows it");
+    }
     Ok(())
 }

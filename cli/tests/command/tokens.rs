@@ -31,6 +31,7 @@ async fn a_new_token_is_printed_alone_on_standard_output() {
     let sent: Value = serde_json::from_str(&body).expect("JSON");
     let wanted = json!({"Principal": "alice", "Bindings": ["deployer@shop", "viewer@*"], "ValidSeconds": 2_592_000});
     assert_eq!((line.as_str(), sent), (CREATE, wanted));
+    assert!(!ended.err.contains("no scheduler"), "{ended:?}");
     assert_eq!(server.keys(), [""; 0], "a repeated request could not show the secret again");
 }
 
@@ -51,6 +52,13 @@ async fn a_new_token_is_written_to_a_file_that_only_its_owner_can_read() {
     let ended = server.run(&words).await;
     assert!(ended.code == Some(1) && ended.err.contains("exists already"), "{ended:?}");
     assert_eq!(server.count(CREATE), 2);
+}
+
+#[tokio::test]
+async fn a_token_that_waits_for_a_scheduler_is_shown_with_a_warning() {
+    let server = Server::start(&[(CREATE, 202, created())]).await;
+    let ended = server.run(&["token", "create", "alice", "--role", "viewer"]).await;
+    assert!(ended.out.trim() == token(1) && ended.err.contains("no scheduler has decided it yet"), "{ended:?}");
 }
 
 #[tokio::test]
