@@ -145,6 +145,9 @@ pub fn command(command: &Command) -> String {
         Verb::SetConstraint { constraint } => format!("set {}", constraint.expression()),
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
         Verb::SetPolicy { namespace, policy } => format!("policy of {namespace}: {}", policy.level),
+        Verb::CreateToken { token } => format!("create token {}", token.id),
+        Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::EnforceAccess { enforced } => format!("enforce access: {enforced}"),
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::Restore { step } => format!("restore {step:?}"),
     };
