@@ -89,6 +89,12 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_ETCD_QUOTA_BYTES", default_value_t = fabric::etcd::QUOTA_BYTES, value_name = "BYTES")]
     pub etcd_quota_bytes: u64,
 
+    /// Clients without a token that the apiservers may let in: `ROLE[@NAMESPACE] from SOURCE`, where the source is a network,
+    /// uid:self, uid:N or any; may be repeated. The scheduler accepts only bindings that it has too, so give the same ones to
+    /// the apiservers
+    #[arg(long, env = "DEPLOYD_ANONYMOUS", value_name = "BINDING", value_delimiter = ';')]
+    pub anonymous: Vec<contract::access::AnonymousBinding>,
+
     /// The bus
     #[command(flatten)]
     pub nats: fabric::nats::Args,
@@ -129,6 +135,8 @@ impl Config {
             quota_cores: self.quota_cores,
             store_quota: self.etcd_quota_bytes,
             most_outcomes: io::Settings::default().most_outcomes,
+            anonymous: self.anonymous.clone(),
+            enforces_access: true,
             orders_at_once: io::Settings::default().orders_at_once,
             faults: io::Faults::default(),
         }

@@ -33,6 +33,7 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::Bus { connected } => format!("bus connected: {connected}"),
         Input::Clock { ahead_millis } => format!("clock {ahead_millis} ms ahead"),
         Input::StoredProgress(progress) => format!("stored progress: {progress:?}"),
+        Input::DropAudit { up_to, .. } => format!("the audit log may lose its records up to {up_to}"),
         Input::StoreSize { in_use, .. } => format!("store size: {in_use} bytes in use"),
         Input::Tick => "tick".to_owned(),
     }
@@ -145,6 +146,9 @@ pub fn command(command: &Command) -> String {
         Verb::SetConstraint { constraint } => format!("set {}", constraint.expression()),
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
         Verb::SetPolicy { namespace, policy } => format!("policy of {namespace}: {}", policy.level),
+        Verb::CreateToken { token } => format!("create token {}", token.id),
+        Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::EnforceAccess { enforced } => format!("enforce access: {enforced}"),
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::Restore { step } => format!("restore {step:?}"),
     };
@@ -262,5 +266,7 @@ fn answer(answer: &contract::query::Answer) -> String {
         Answer::Engine(engine) => format!("{engine:?}"),
         Answer::Constraints(constraints) => format!("{constraints:?}"),
         Answer::Policies(rows) => format!("{rows:?}"),
+        Answer::Access(_) => "access".to_owned(),
+        Answer::Audit(_) => "audit log".to_owned(),
     }
 }

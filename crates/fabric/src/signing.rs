@@ -79,6 +79,11 @@ impl OrderSigner {
         format!("{} {}\n", self.id, BASE64.encode(self.pair.public_key().as_ref()))
     }
 
+    /// Signs a text that begins with its own purpose, as the checkpoint of the audit log does.
+    pub fn sign_text(&self, text: &str) -> String {
+        format!("{} {}", self.id, BASE64.encode(self.pair.sign(text.as_bytes()).as_ref()))
+    }
+
     /// The value of the signature header.
     pub fn header(&self, node: &NodeName, payload: &[u8]) -> String {
         format!("{} {}", self.id, BASE64.encode(self.pair.sign(&signed_text(node, payload)).as_ref()))

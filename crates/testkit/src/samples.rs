@@ -1,5 +1,6 @@
 //! Small valid values: names, ids and specs. They panic on text that is not valid.
 
+use contract::access::token::{Credentials, Proof};
 use contract::fence::{Fence, Term};
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
@@ -37,4 +38,13 @@ pub fn group_spec(name: &str, instances: i64) -> PodGroupSpec {
         pod,
         ..PodGroupSpec::default()
     }
+}
+
+/// The binding under which tests send commands to a cluster that asks who sends them; for `--anonymous`.
+pub const ADMIN: &str = "admin@* from any";
+
+/// Credentials of a client with the binding [`ADMIN`].
+pub fn admin() -> Option<Box<Credentials>> {
+    let proof = ADMIN.parse().ok().map(Proof::Anonymous);
+    Some(Box::new(Credentials { apiserver: "tests".to_owned(), peer: "127.0.0.1".to_owned(), proof }))
 }

@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use contract::fence::Term;
+use contract::keys;
 use contract::layout;
 use contract::name::GroupName;
 use contract::record::{GroupRecord, PlacementRecord};
@@ -192,8 +193,13 @@ impl FakeStore {
     pub fn revision(&self) -> u64 {
         self.revision
     }
+    /// What a leader loads.
     pub fn all(&self) -> Vec<(String, Vec<u8>)> {
-        self.keys.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+        self.keys
+            .iter()
+            .filter(|(key, _)| keys::is_loaded(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
     }
     pub fn group(&self, name: &GroupName) -> Option<GroupRecord> {
         layout::read_group(name, &self.keys).ok()?

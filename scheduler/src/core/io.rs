@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use contract::access::AnonymousBinding;
 use contract::command::{Command, Outcome};
 use contract::event::Event;
 use contract::fence::{Fence, Term};
@@ -81,6 +82,15 @@ pub enum Input {
     },
     /// The commits that the store holds; sampled every few seconds.
     StoredProgress(Progress),
+    /// The audit log is full: its records up to this one may go.
+    DropAudit {
+        /// Number of the last record that goes.
+        up_to: u64,
+        /// Its hash.
+        hash: String,
+        /// A scheduler's signature over both; none when it has no key.
+        signature: Option<String>,
+    },
     /// The time of [`super::Core::wake_at`] has come.
     Tick,
 }
@@ -223,6 +233,15 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// What it writes.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => key,
+        }
+    }
+}
+
 /// How long the outcome of a command is remembered.
 pub const OUTCOME_KEPT: Duration = Duration::from_secs(3600);
 
@@ -260,6 +279,10 @@ pub struct Settings {
     pub store_quota: u64,
     /// Outcomes of commands that are stored, at most, also when they are less than an hour old.
     pub most_outcomes: usize,
+    /// Bindings of clients without a token. An apiserver may use only these.
+    pub anonymous: Vec<AnonymousBinding>,
+    /// Whether a new store asks clients who they are; false in tests of other subjects.
+    pub enforces_access: bool,
     /// Orders in flight, at most. Other nodes wait for an answer to one of them.
     pub orders_at_once: usize,
     /// Guards that the simulator or a test switches off; empty in the programs.
@@ -293,6 +316,8 @@ impl Default for Settings {
             store_quota: 4 << 30,
             // Half a GiB of etcd.
             most_outcomes: 1_000_000,
+            anonymous: Vec::new(),
+            enforces_access: false,
             // An agent answers within milliseconds, a fsync included: thousands of orders a second, and few enough that none of
             // them waits long for its node when the nodes are busy.
             orders_at_once: 64,

@@ -35,7 +35,7 @@ use contract::time::Timestamp;
 use planner::liveness::{self, Heartbeats, LivenessTimeouts};
 
 use self::commands::limits::StoreSize;
-use self::commit::Outbox;
+use self::commit::{AuditChange, Bundle, Outbox};
 use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
 use self::leadership::{Ending, Leadership};
@@ -139,6 +139,12 @@ impl Core {
             }
             Input::StoredProgress(progress) => {
                 return self.lead(|leading| observe::older_store::resign_if_replaced(leading, &progress));
+            }
+            Input::DropAudit { up_to, hash, signature } => {
+                return self.lead(|leading| {
+                    let audit = Some(AuditChange::Drop { up_to, hash, signature });
+                    leading.decide(Bundle { audit, ..Bundle::default() });
+                });
             }
             Input::StoreSize { in_use, allocated } => return self.store_size(StoreSize { in_use, allocated }),
             Input::Tick => return self.lead(|_| {}),
@@ -306,6 +312,8 @@ impl Core {
                 leading.begin(&known);
                 leading.quarantine_unread(unread);
                 commands::cluster::warn_of_unread(leading);
+                // First: a namespace that becomes trusted would look like one of an older version.
+                commands::access::choose_mode(leading);
                 commands::policies::trust_existing(leading);
             }
         }));

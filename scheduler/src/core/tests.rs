@@ -1,5 +1,6 @@
 //! A scheduler core with an in-memory store and agents that apply every order immediately.
 
+mod access;
 mod commands;
 mod dependencies;
 mod drifts;
@@ -188,7 +189,7 @@ impl Rig {
             Arrived::Refused => return Input::Committed { id, result: CommitResult::Full },
         };
         // As with etcd, the watch reports a write before its transaction is answered.
-        for write in commit.writes.iter().cloned() {
+        for write in commit.writes.iter().filter(|write| keys::is_loaded(write.key())).cloned() {
             let mirror = match write {
                 Write::Put { key, value, .. } => Mirror::Put(key, value),
                 Write::Delete { key } => Mirror::Delete(key),
@@ -295,14 +296,14 @@ impl Rig {
     fn pods(&self, name: &str) -> Vec<String> {
         self.agents[&node(name)].order.pods.keys().map(ToString::to_string).collect()
     }
-    /// The keys written since [`Rig::clear`], except the progress, which every commit writes.
+    /// The keys written since [`Rig::clear`], except the progress and the audit log, which do not tell commands apart.
     fn written(&self) -> BTreeSet<String> {
         let writes = self.commits.iter().flat_map(|commit| &commit.writes);
         writes
             .map(|write| match write {
                 Write::Put { key, .. } | Write::Delete { key } => key.clone(),
             })
-            .filter(|key| key != keys::PROGRESS)
+            .filter(|key| key != keys::PROGRESS && key != keys::AUDIT_HEAD && !key.starts_with(keys::AUDIT))
             .collect()
     }
     /// Forgets the recorded commits, orders, notices, events and resync requests.

@@ -1,4 +1,4 @@
-//! Answers requests for pages of a backup. They are read from etcd, not from memory.
+//! Answers requests for pages of a backup or of the audit log. They are read from etcd, not from memory.
 //!
 //! All pages of a backup are read at one etcd revision, so the backup is a consistent snapshot, also when it takes long and the
 //! leader changes. Leader and standbys give the same answer.
@@ -12,6 +12,7 @@ use fabric::nats::Bus;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
+use super::audit;
 use super::publish::QueueFull;
 use super::subscriptions::QueryRequest;
 
@@ -23,9 +24,13 @@ const MAX_KEYS: i64 = 64;
 const MAX_BYTES: usize = 512 * 1024;
 
 pub(super) struct PageRequest {
-    revision: Option<i64>,
-    after: Option<String>,
+    what: What,
     reply: String,
+}
+
+enum What {
+    Backup { revision: Option<i64>, after: Option<String> },
+    Audit { after: u64, limit: u32 },
 }
 
 pub(super) struct BackupQueue {
@@ -36,7 +41,10 @@ pub(super) struct BackupQueue {
 pub(super) fn page_request(request: QueryRequest) -> Result<PageRequest, QueryRequest> {
     match request {
         QueryRequest { query: Query::Backup { revision, after }, reply, .. } => {
-            Ok(PageRequest { revision, after, reply })
+            Ok(PageRequest { what: What::Backup { revision, after }, reply })
+        }
+        QueryRequest { query: Query::Audit { after, limit }, reply, .. } => {
+            Ok(PageRequest { what: What::Audit { after, limit }, reply })
         }
         other => Err(other),
     }
@@ -55,16 +63,24 @@ impl BackupQueue {
 
 async fn run(bus: Bus, store: Store, mut requests: mpsc::Receiver<PageRequest>) {
     while let Some(request) = requests.recv().await {
-        let page = page(&store, &request).await.map(Box::new).map_err(|error| describe(&error));
-        let reply = Reply::new(false, Answer::Backup(page));
-        if let Err(error) = bus.answer(&request.reply, &reply).await {
-            tracing::warn!(%error, "cannot send a page of a backup");
+        let answer = match &request.what {
+            What::Backup { revision, after } => {
+                let page = page(&store, *revision, after.as_deref()).await;
+                Answer::Backup(page.map(Box::new).map_err(|error| describe(&error)))
+            }
+            What::Audit { after, limit } => {
+                let page = audit::page(&store, *after, *limit).await;
+                Answer::Audit(page.map(Box::new).map_err(|error| describe(&error)))
+            }
+        };
+        if let Err(error) = bus.answer(&request.reply, &Reply::new(false, answer)).await {
+            tracing::warn!(%error, "cannot send a page of a backup or of the audit log");
         }
     }
 }
 
-async fn page(store: &Store, request: &PageRequest) -> Result<Page, etcd::Error> {
-    let ask = Ask { after: request.after.as_deref(), revision: request.revision, limit: MAX_KEYS };
+async fn page(store: &Store, revision: Option<i64>, after: Option<&str>) -> Result<Page, etcd::Error> {
+    let ask = Ask { after, revision, limit: MAX_KEYS };
     let read = store.page(keys::STATE, ask).await?;
     let (mut entries, mut next, mut bytes) = (Vec::new(), None, 0);
     let mut more = read.more;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::commits::CommitQueue;
 use super::orders::OrderQueue;
 use super::subscriptions::{self, QuerySender};
-use super::{Context, commands, commits, orders, purge, schema, store_name};
+use super::{Context, audit, commands, commits, orders, purge, schema, store_name};
 use crate::core::io::{Commit, Input};
 use crate::migration::CURRENT;
 
@@ -54,7 +54,8 @@ impl Leadership {
             orders_task,
             spawn_scoped("commands", reader.run(cursor(stored))),
             spawn_scoped("leader queries", read_queries),
-            spawn_scoped("purge", purge::run(context.clone(), sender)),
+            spawn_scoped("purge", purge::run(context.clone(), sender.clone())),
+            spawn_scoped("audit log", audit::drop_oldest(context.clone(), sender)),
         ];
         Self { commands, commits, orders, _tasks: tasks }
     }

@@ -4,6 +4,7 @@
 //! failed. Tasks that only a leader runs belong to `Leadership` and end when it is dropped.
 
 mod answers;
+mod audit;
 mod backups;
 mod commands;
 mod commits;
@@ -286,6 +287,7 @@ impl<'a> Shell<'a> {
             | Input::Clock { .. }
             | Input::StoreSize { .. }
             | Input::StoredProgress(_)
+            | Input::DropAudit { .. }
             | Input::Tick => {}
         }
     }
@@ -415,18 +417,14 @@ async fn sleep(wait: Option<std::time::Duration>) {
     }
 }
 
-/// Whether the core mirrors this key. It does not mirror the keys of the election and of the schema.
-fn is_state(key: &str) -> bool {
-    key.starts_with(keys::STATE) || key.starts_with(keys::OUTCOMES)
-}
-
+/// The change for the core, which does not mirror the keys of the election, of the schema and of the audit log.
 fn mirrored(change: Change) -> Option<Mirror> {
     match change {
         Change::Reset(mut pairs) => {
-            pairs.retain(|(key, _)| is_state(key));
+            pairs.retain(|(key, _)| keys::is_loaded(key));
             Some(Mirror::Reset(pairs))
         }
-        Change::Put(key, value) => is_state(&key).then_some(Mirror::Put(key, value)),
-        Change::Delete(key) => is_state(&key).then_some(Mirror::Delete(key)),
+        Change::Put(key, value) => keys::is_loaded(&key).then_some(Mirror::Put(key, value)),
+        Change::Delete(key) => keys::is_loaded(&key).then_some(Mirror::Delete(key)),
     }
 }

@@ -77,6 +77,9 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         | Key::Engine
         | Key::Constraints
         | Key::Policy(_)
+        | Key::AccessMode
+        | Key::Token(_)
+        | Key::AuditHead
         | Key::Store
         | Key::Progress
         | Key::Restore

@@ -11,6 +11,7 @@ use fabric::etcd::Store;
 use fabric::local::{EtcdServer, NatsServer, free_port};
 use fabric::nats::{Bus, Subscription};
 use tempfile::TempDir;
+use testkit::samples::{ADMIN, admin};
 use tokio::time::Instant;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -42,6 +43,7 @@ impl Cluster {
         let admin = format!("127.0.0.1:{}", free_port());
         let mut program = Program::new(env!("CARGO_BIN_EXE_deployd-scheduler"));
         program.args(["--name", name, "--listen", &admin, "--nats", &self.nats.url(), "--etcd", &self.etcd.url()]);
+        program.args(["--anonymous", ADMIN]);
         let log = std::fs::File::create(self.dir.path().join(format!("{name}.log"))).unwrap();
         program.stdout(Stdio::null()).stderr(log);
         (program, format!("http://{admin}"))
@@ -71,7 +73,7 @@ impl Cluster {
     /// Sends a command as an apiserver does; the subscription receives its outcome.
     pub(crate) async fn command(&self, id: &str, verb: Verb) -> Subscription {
         let (parsed, at, by) = (id.parse().unwrap(), Timestamp::from_millis(1), "test".to_owned());
-        let command = Command { id: parsed, at, by, verb, digest: None, credentials: None };
+        let command = Command { id: parsed, at, by, verb, digest: None, credentials: admin() };
         self.send_raw(id, &command).await
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
+mod audit;
 mod backup;
 mod cluster;
 mod commands;

@@ -94,7 +94,8 @@ async fn a_quarter_full_command_stream_is_purged_also_after_it_lost_messages() {
     let started = tokio::time::Instant::now();
     loop {
         let state = cluster.bus.stream_state("COMMANDS").await.unwrap();
-        if state.bytes < 4 << 20 {
+        // 70 MB without a purge. One that came before the last message leaves the messages after it.
+        if state.bytes < 64 << 20 {
             break;
         }
         assert!(started.elapsed() < 2 * LIMIT, "{} bytes, {}", state.bytes, cluster.log("second"));

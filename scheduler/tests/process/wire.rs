@@ -7,6 +7,7 @@ use contract::command::{Command, Refusal, Verdict};
 use contract::query::{Answer, Query};
 use contract::subjects;
 use contract::time::Timestamp;
+use testkit::samples::admin;
 
 use crate::cluster::{Cluster, add_callback, outcome};
 
@@ -14,7 +15,8 @@ use crate::cluster::{Cluster, add_callback, outcome};
 async fn send_with_version(cluster: &Cluster, number: usize, wire: &str) -> Verdict {
     let id = format!("wire-{number}");
     let (at, verb) = (Timestamp::from_millis(1), add_callback(number));
-    let command = Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb, digest: None, credentials: None };
+    let command =
+        Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb, digest: None, credentials: admin() };
     let inbox = cluster.bus.inbox();
     let mut reply = cluster.bus.subscribe(&inbox).await.unwrap();
     let headers = [(subjects::REPLY_HEADER, inbox.as_str()), (subjects::WIRE_HEADER, wire)];

@@ -233,7 +233,12 @@ impl Model {
             | Verb::SetConstraint { .. }
             | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
             // The workload never restores a backup and changes no policy.
-            Verb::Restore { .. } | Verb::SetPolicy { .. } | Verb::RemovePolicy { .. } => return Err(impossible()),
+            Verb::Restore { .. }
+            | Verb::SetPolicy { .. }
+            | Verb::RemovePolicy { .. }
+            | Verb::CreateToken { .. }
+            | Verb::RevokeToken { .. }
+            | Verb::EnforceAccess { .. } => return Err(impossible()),
             Verb::Node { node, change } => {
                 if let NodeChange::Drain { force, .. } = change {
                     self.drift(&Drift { from: node.clone(), to: None, force: *force, instance: None }, None);

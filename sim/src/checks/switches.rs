@@ -91,6 +91,9 @@ impl Switches {
             | Verb::Restore { .. }
             | Verb::SetPolicy { .. }
             | Verb::RemovePolicy { .. }
+            | Verb::CreateToken { .. }
+            | Verb::RevokeToken { .. }
+            | Verb::EnforceAccess { .. }
             | Verb::CreateDependency { .. }
             | Verb::UpdateDependency { .. }
             | Verb::RemoveDependency { .. }

@@ -217,7 +217,7 @@ impl World {
             let at = (self.queue.now() + self.random.span(1, 80)).max(self.schedulers[scheduler].mirrored);
             self.schedulers[scheduler].mirrored = at;
             let (life, watch) = (self.schedulers[scheduler].life, self.schedulers[scheduler].watch);
-            for write in &commit.writes {
+            for write in commit.writes.iter().filter(|write| keys::is_loaded(write.key())) {
                 let change = match write.clone() {
                     Write::Put { key, value, .. } => Mirror::Put(key, value),
                     Write::Delete { key } => Mirror::Delete(key),

@@ -80,9 +80,33 @@ pub struct AuditHead {
     /// Hash of the last record.
     pub hash: String,
     /// Number of the last record that was dropped; 0 when none was.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: u64,
     /// Hash of that record.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub dropped_hash: String,
+    /// Signature of a scheduler over number and hash of the last record that was dropped; none when it has no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+}
+
+impl AuditHead {
+    /// The next record of the log: numbers it, and becomes its end.
+    pub fn append(&mut self, mut record: AuditRecord) -> AuditRecord {
+        record.number = self.last + 1;
+        record.hash = record.hash_after(&self.hash);
+        (self.last, self.hash) = (record.number, record.hash.clone());
+        record
+    }
+
+    /// What a scheduler signs when it drops records.
+    pub fn checkpoint(number: u64, hash: &str) -> String {
+        format!("deployd-audit-1 {number} {hash}")
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A page of the log: the answer of `GET /api/audit`.
@@ -164,9 +188,9 @@ mod tests {
 
     fn log(count: u64) -> (AuditHead, Vec<AuditRecord>) {
         let (mut head, mut records) = (AuditHead::default(), Vec::new());
-        for number in 1..=count {
-            let mut record = AuditRecord {
-                number,
+        for _ in 0..count {
+            let record = AuditRecord {
+                number: 0,
                 at: Timestamp::from_millis(1_000),
                 principal: "alice".to_owned(),
                 token: None,
@@ -180,9 +204,7 @@ mod tests {
                 command: "id".parse().expect("an id"),
                 hash: String::new(),
             };
-            record.hash = record.hash_after(&head.hash);
-            head = AuditHead { last: number, hash: record.hash.clone(), ..head };
-            records.push(record);
+            records.push(head.append(record));
         }
         (head, records)
     }

@@ -209,7 +209,7 @@ mod tests {
         let other = Token { secret: "0".repeat(SECRET_LENGTH), ..token.clone() };
         assert_eq!(record.verify(&other.proof(), at(1)), None);
         // The stored hash is no proof.
-        let stolen = TokenProof { id: token.id.clone(), half: record.hash.clone() };
+        let stolen = TokenProof { id: token.id, half: record.hash.clone() };
         assert_eq!(record.verify(&stolen, at(1)), None);
     }
 
@@ -221,7 +221,7 @@ mod tests {
             TokenRecord { principal: String::new(), ..good.clone() },
             TokenRecord { principal: "a b".to_owned(), ..good.clone() },
             TokenRecord { bindings: Vec::new(), ..good.clone() },
-            TokenRecord { hash: "0".to_owned(), ..good.clone() },
+            TokenRecord { hash: "0".to_owned(), ..good },
         ] {
             assert!(wrong.validate().is_err(), "{wrong:?}");
         }

@@ -100,9 +100,26 @@ impl DeadLetter {
     /// Limit of payload bytes: enough to find the sender, small enough for NATS.
     pub const LONGEST_PAYLOAD: usize = 4096;
 
+    /// Limit of reason bytes: decoders quote what they read, which may be a whole message.
+    pub const LONGEST_REASON: usize = 1024;
+
     /// A dead letter with the first bytes of `payload`.
-    pub fn new(subject: &str, reason: String, payload: &[u8], at: Timestamp) -> Self {
+    pub fn new(subject: &str, mut reason: String, payload: &[u8], at: Timestamp) -> Self {
         let kept = &payload[..payload.len().min(Self::LONGEST_PAYLOAD)];
+        reason.truncate(reason.floor_char_boundary(Self::LONGEST_REASON));
         Self { subject: subject.to_owned(), reason, payload: String::from_utf8_lossy(kept).into_owned(), at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_letter_of_a_huge_message_stays_small() {
+        let huge = "\u{fc}".repeat(500_000);
+        let letter = DeadLetter::new("deployd.command", format!("invalid: {huge}"), huge.as_bytes(), Timestamp::NEVER);
+        assert!(letter.reason.starts_with("invalid: \u{fc}") && letter.reason.len() <= DeadLetter::LONGEST_REASON);
+        assert!(letter.payload.len() <= DeadLetter::LONGEST_PAYLOAD);
     }
 }

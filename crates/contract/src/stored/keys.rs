@@ -143,6 +143,10 @@ pub fn audit(number: u64) -> String {
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
     format!("{RESTORE_PARTS}{restore}/{part}")
 }
+/// Whether a leader and its standbys load this key.
+pub fn is_loaded(key: &str) -> bool {
+    key.starts_with(STATE) || key.starts_with(OUTCOMES)
+}
 /// Whether a backup contains this key. It contains all state except the cursor (it belongs to the stream), the commit
 /// count (it belongs to the store) and the parts of a restore.
 pub fn is_backed_up(key: &str) -> bool {

@@ -86,7 +86,13 @@ fn golden_access_in_commands() {
 fn golden_access_in_the_store_and_in_answers() {
     check("record-access", &AccessRecord { enforced: true, since: samples::at(1) });
     check("record-token", &record());
-    let head = AuditHead { last: 7, hash: audited().hash, dropped: 5, dropped_hash: "before".to_owned() };
+    let head = AuditHead {
+        last: 7,
+        hash: audited().hash,
+        dropped: 5,
+        dropped_hash: "before".to_owned(),
+        signature: Some("s1 c2ln".to_owned()),
+    };
     check("record-audit", &audited());
     check("record-audit-head", &head);
     check("query-access", &Query::Access { known: Some("0f".to_owned()) });

@@ -11,7 +11,7 @@ use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
 use contract::record::{Cursor, GroupRecord};
 
-use crate::core::commit::{self, Bundle};
+use crate::core::commit::{self, AuditChange, Bundle};
 use crate::core::events::command::CommandEvent;
 use crate::core::io::{Delivery, Effect, Inbox, Mutant, Write};
 use crate::core::leader::Leading;
@@ -22,7 +22,7 @@ use crate::core::{observe, reconcile};
 
 use super::admission::Admission;
 use super::rollout::{self, Gate};
-use super::{cluster, create, dependencies, evacuate, limits, nodes, policies, restore, scale, spec, strategy};
+use super::{access, cluster, create, dependencies, evacuate, limits, nodes, policies, restore, scale, spec, strategy};
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -90,7 +90,7 @@ impl Leading<'_> {
         writes
     }
 
-    fn execute(&mut self, command: Command, reply: Option<Inbox>) {
+    fn execute(&mut self, mut command: Command, reply: Option<Inbox>) {
         if let Some(outcome) =
             self.state.outcomes.get(&command.id).filter(|_| !self.has_mutant(Mutant::NoDeduplication))
         {
@@ -98,10 +98,16 @@ impl Leading<'_> {
             let writes = vec![self.cursor_write()];
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
-        let asked = CommandEvent::of(&command, self.now);
         let has_event = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
         let scope = Scope::of(&command.verb);
-        let (mut bundle, verdict) = match attempt(|| self.apply(command.verb, &command.by)) {
+        let client = access::identify(self, &command);
+        let mut audited = access::audited(self, &command, client.as_ref().ok());
+        if let Some(name) = client.as_ref().ok().and_then(access::Client::proven_name) {
+            name.clone_into(&mut command.by);
+        }
+        let asked = CommandEvent::of(&command, self.now);
+        let allowed = client.and_then(|client| access::authorize(self.state, &command.verb, &client.principal));
+        let (mut bundle, verdict) = match attempt(|| allowed.and_then(|()| self.apply(command.verb, &command.by))) {
             Ok(Ok(bundle)) => (bundle, Verdict::Accepted),
             Ok(Err(refusal)) => (Bundle::default(), Verdict::Refused(refusal)),
             Err(panic) => {
@@ -112,6 +118,10 @@ impl Leading<'_> {
             }
         };
         bundle.command = Some((command.id.clone(), reply.clone()));
+        if let (Some(audited), Verdict::Refused(refusal)) = (&mut audited, &verdict) {
+            audited.refused = Some(access::shortened(refusal.to_string()));
+        }
+        bundle.audit = audited.map(|record| AuditChange::Append(Box::new(record)));
         let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
         bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());
@@ -157,6 +167,9 @@ impl Leading<'_> {
             Verb::RemoveConstraint { kind } => cluster::remove_constraint(self, &kind),
             Verb::SetPolicy { namespace, policy } => policies::set_policy(self, &namespace, *policy),
             Verb::RemovePolicy { namespace } => policies::remove_policy(self, &namespace),
+            Verb::CreateToken { token } => access::create_token(self, *token, by),
+            Verb::RevokeToken { id } => access::revoke_token(self, &id),
+            Verb::EnforceAccess { enforced } => access::enforce(self, enforced),
             Verb::Restore { step } => restore::restore(self, step),
         }
     }

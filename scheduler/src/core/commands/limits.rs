@@ -132,6 +132,9 @@ fn grows(leading: &Leading<'_>, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -
         | Verb::RemoveConstraint { .. }
         | Verb::SetPolicy { .. }
         | Verb::RemovePolicy { .. }
+        | Verb::CreateToken { .. }
+        | Verb::RevokeToken { .. }
+        | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => false,
     }
 }

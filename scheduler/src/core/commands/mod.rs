@@ -6,6 +6,7 @@
 //! Example: `replica web 5` passes [`limits`] and [`admission`], the record of `web` gets 5 instances and the operation
 //! `Scheduling`, the outcome is `Accepted`, and group `web` is marked for reconciliation.
 
+pub(in crate::core) mod access;
 pub(in crate::core) mod admission;
 pub(in crate::core) mod apply;
 pub(in crate::core) mod cluster;

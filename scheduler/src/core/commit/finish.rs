@@ -1,5 +1,7 @@
 //! Passes decisions to the outbox, and does what follows when a commit ends.
 
+use contract::keys;
+
 use crate::core::commands::limits;
 use crate::core::commit;
 use crate::core::io::{CommitResult, Effect, Mutant, Write};
@@ -81,8 +83,8 @@ impl Leading<'_> {
     /// Folds own writes into the stored view, so that it is current when leadership ends. The watch may have delivered them
     /// already.
     fn remember(&mut self, writes: Vec<Write>) {
-        for write in writes {
-            let key = commit::key(&write).to_owned();
+        for write in writes.into_iter().filter(|write| !write.key().starts_with(keys::AUDIT)) {
+            let key = write.key().to_owned();
             let value = match write {
                 Write::Put { value, .. } => Some(value),
                 Write::Delete { .. } => None,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::access::audit::{AuditHead, AuditRecord, DROPPED_AT_ONCE};
 use contract::digest::Digest;
 use contract::fence::Term;
 use contract::keys;
@@ -54,8 +55,43 @@ pub(in crate::core) struct Bundle {
     pub(in crate::core) decided: Option<TimedDecisions>,
     /// Why this leadership ends with it.
     pub(in crate::core) step_down: Option<String>,
+    /// What it changes in the audit log.
+    pub(in crate::core) audit: Option<AuditChange>,
     /// The command it is the effect of, and where its outcome is awaited.
     pub(in crate::core) command: Option<(CommandId, Option<Inbox>)>,
+}
+
+/// A change of the audit log. It is applied when its transaction is built: until then nobody knows the record before it.
+#[derive(Debug, Clone)]
+pub(in crate::core) enum AuditChange {
+    /// Appends a record, which gets its number and its hash.
+    Append(Box<AuditRecord>),
+    /// Drops the oldest records.
+    Drop { up_to: u64, hash: String, signature: Option<String> },
+}
+
+impl AuditChange {
+    /// The writes that make the change, and the log after it.
+    fn writes(&self, head: &mut AuditHead) -> Vec<Write> {
+        let mut writes = match self {
+            Self::Append(record) => {
+                let record = head.append(AuditRecord::clone(record));
+                vec![put(keys::audit(record.number), &record)]
+            }
+            Self::Drop { up_to, hash, signature } => {
+                let last = (*up_to).min(head.last).min(head.dropped + DROPPED_AT_ONCE);
+                if last != *up_to {
+                    return Vec::new();
+                }
+                let gone = (head.dropped + 1..=last).map(|number| Write::Delete { key: keys::audit(number) }).collect();
+                (head.dropped, head.dropped_hash) = (last, hash.clone());
+                head.signature.clone_from(signature);
+                gone
+            }
+        };
+        writes.push(put(keys::AUDIT_HEAD.to_owned(), head));
+        writes
+    }
 }
 
 /// A pod that a node must run, or must stop running.
@@ -92,7 +128,7 @@ impl Bundle {
 
     /// Whether it changes anything that is stored.
     fn stores(&self) -> bool {
-        !self.writes.is_empty() || !self.complete.is_empty()
+        !self.writes.is_empty() || !self.complete.is_empty() || self.audit.is_some()
     }
 
     /// What may leave once it is stored.
@@ -103,7 +139,7 @@ impl Bundle {
 
     /// The writes that change what `image` and the `earlier` writes of the same transaction leave stored.
     fn changes_to(&self, image: &StoredDigests, earlier: &BTreeMap<String, Write>) -> Vec<Write> {
-        let mut wanted: BTreeMap<&str, Write> = self.writes.iter().map(|write| (key(write), write.clone())).collect();
+        let mut wanted: BTreeMap<&str, Write> = self.writes.iter().map(|write| (write.key(), write.clone())).collect();
         for prefix in &self.complete {
             let stored = image.under(prefix);
             let written = earlier.range(prefix.clone()..).map(|(key, _)| key).take_while(|key| key.starts_with(prefix));
@@ -111,7 +147,7 @@ impl Bundle {
                 wanted.entry(key).or_insert_with(|| Write::Delete { key: key.clone() });
             }
         }
-        let differs = |write: &Write| match earlier.get(key(write)) {
+        let differs = |write: &Write| match earlier.get(write.key()) {
             Some(earlier) => earlier != write,
             None => image.differs(write),
         };
@@ -119,13 +155,18 @@ impl Bundle {
     }
 }
 
-/// What the store holds, by digest: a write that changes nothing is left out. Outcomes are not in it; each is written once.
+/// Whether the key holds an outcome or a record of the audit log: each is written once, and a leader does not keep it.
+pub(in crate::core) fn is_written_once(key: &str) -> bool {
+    key.starts_with(keys::OUTCOMES) || key.starts_with(keys::AUDIT)
+}
+
+/// What the store holds, by digest: a write that changes nothing is left out. What is written once is not in it.
 #[derive(Debug, Default)]
 struct StoredDigests(BTreeMap<String, Digest>);
 
 impl StoredDigests {
     fn of(stored: &Stored) -> Self {
-        let state = stored.iter().filter(|(key, _)| !key.starts_with(keys::OUTCOMES));
+        let state = stored.iter().filter(|(key, _)| !is_written_once(key));
         Self(state.map(|(key, value)| (key.clone(), Digest::of_bytes(value))).collect())
     }
     fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
@@ -134,13 +175,15 @@ impl StoredDigests {
     fn differs(&self, write: &Write) -> bool {
         match write {
             Write::Put { expires: true, .. } => true,
+            Write::Put { key, .. } if is_written_once(key) => true,
             Write::Put { key, value, .. } => self.0.get(key) != Some(&Digest::of_bytes(value)),
-            Write::Delete { key } => self.0.contains_key(key) || key.starts_with(keys::OUTCOMES),
+            Write::Delete { key } => self.0.contains_key(key) || is_written_once(key),
         }
     }
     fn apply(&mut self, write: &Write) {
         match write {
             Write::Put { expires: true, .. } => {}
+            Write::Put { key, .. } if is_written_once(key) => {}
             Write::Put { key, value, .. } => drop(self.0.insert(key.clone(), Digest::of_bytes(value))),
             Write::Delete { key } => drop(self.0.remove(key)),
         }
@@ -158,6 +201,8 @@ pub(in crate::core) struct Outbox {
     last_id: u64,
     /// The commits the store holds.
     progress: Progress,
+    /// The audit log that the store holds.
+    audit: AuditHead,
     /// Number of bundles at the front that are committed one by one, because the store refused a commit of all of them.
     one_by_one: usize,
 }
@@ -229,7 +274,10 @@ impl Outbox {
     pub(in crate::core) fn over(stored: &Stored, unfinished: Vec<Vec<Write>>, term: Term, progress: Progress) -> Self {
         let large = Large { transactions: unfinished.into(), bundle: None };
         // A process may lead twice in one term: its commits count on.
-        Self { image: StoredDigests::of(stored), large, last_id: progress.of(term), progress, ..Self::default() }
+        let audit =
+            stored.get(keys::AUDIT_HEAD).and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
+        let (image, last_id) = (StoredDigests::of(stored), progress.of(term));
+        Self { image, large, last_id, progress, audit, ..Self::default() }
     }
     /// The commits the store holds.
     pub(in crate::core) fn progress(&self) -> &Progress {
@@ -267,8 +315,11 @@ impl Outbox {
             return (released, Some(self.begin(term, writes, bundle.into_iter().collect())));
         }
         let (mut writes, mut bundles, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+        let mut audit = self.audit.clone();
         while let Some(bundle) = self.waiting.front() {
-            let changes = bundle.changes_to(&self.image, &writes);
+            let mut changes = bundle.changes_to(&self.image, &writes);
+            let mut next_audit = audit.clone();
+            changes.extend(bundle.audit.iter().flat_map(|change| change.writes(&mut next_audit)));
             let size: usize = changes.iter().map(weight).sum();
             // The progress is one write more.
             let full = writes.len() + changes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
@@ -284,8 +335,9 @@ impl Outbox {
                 return (released, commit);
             }
             bytes += size;
+            audit = next_audit;
             // A transaction may write a key once: the later decision wins.
-            writes.extend(changes.into_iter().map(|write| (key(&write).to_owned(), write)));
+            writes.extend(changes.into_iter().map(|write| (write.key().to_owned(), write)));
             if writes.is_empty() {
                 released.push(bundle.released());
             } else {
@@ -308,7 +360,7 @@ impl Outbox {
             writes.into_iter().partition(|write| matches!(write, Write::Put { .. }));
         ordered.extend(deletes);
         // A restore writes its own progress.
-        if !ordered.iter().any(|write| key(write) == keys::PROGRESS) {
+        if !ordered.iter().any(|write| write.key() == keys::PROGRESS) {
             ordered.push(put(keys::PROGRESS.to_owned(), &progress));
         }
         let commit = Commit { id: self.last_id, term, writes: ordered };
@@ -320,6 +372,11 @@ impl Outbox {
     pub(in crate::core) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
         let InFlight { commit, bundles } = self.in_flight.take_if(|in_flight| in_flight.commit.id == id)?;
         self.progress.raise(commit.term, id);
+        let head = commit.writes.iter().find_map(|write| match write {
+            Write::Put { key, value, .. } if key == keys::AUDIT_HEAD => serde_json::from_slice(value).ok(),
+            Write::Put { .. } | Write::Delete { .. } => None,
+        });
+        self.audit = head.unwrap_or_else(|| std::mem::take(&mut self.audit));
         commit.writes.iter().for_each(|write| self.image.apply(write));
         Some((commit.writes, bundles.into_iter().map(Bundle::released).collect()))
     }
@@ -383,12 +440,6 @@ impl Outbox {
     /// The commit in flight, to send it again.
     pub(in crate::core) fn again(&self) -> Option<Commit> {
         self.in_flight.as_ref().map(|in_flight| in_flight.commit.clone())
-    }
-}
-
-pub(in crate::core) fn key(write: &Write) -> &str {
-    match write {
-        Write::Put { key, .. } | Write::Delete { key } => key,
     }
 }
 

@@ -10,7 +10,7 @@ use contract::event::{Event, Kind};
 use contract::keys::{self, Key};
 
 use crate::core::commands::apply::{expiring, resolve};
-use crate::core::io::Effect;
+use crate::core::io::{Effect, Write};
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::{Object, Scope, bounded};
 use crate::core::{commit, events};
@@ -79,7 +79,7 @@ fn give_up_later(leading: &mut Leading<'_>, objects: &BTreeSet<Object>) -> (Vec<
 fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<Bundle> {
     let (id, reply) = bundle.command.clone()?;
     let digest = leading.state.outcomes.get(&id).and_then(|outcome| outcome.digest);
-    let cursor = bundle.writes.iter().find(|write| commit::key(write) == keys::CURSOR).cloned()?;
+    let cursor = bundle.writes.iter().find(|write| write.key() == keys::CURSOR).cloned()?;
     let verdict = Verdict::Refused(Refusal::Unfit { reason: reason.to_owned() });
     let outcome = Outcome { id: id.clone(), at: leading.now, verdict, digest };
     leading.state.outcomes.insert(outcome.clone());
@@ -103,7 +103,7 @@ fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {
 }
 
 fn is_history(bundle: &Bundle) -> bool {
-    let is_history = |write| matches!(keys::parse(commit::key(write)), Key::History(..));
+    let is_history = |write: &Write| matches!(keys::parse(write.key()), Key::History(..));
     bundle.complete.is_empty() && !bundle.writes.is_empty() && bundle.writes.iter().all(is_history)
 }
 
@@ -111,6 +111,6 @@ fn is_history(bundle: &Bundle) -> bool {
 fn objects_of(bundle: &Bundle) -> impl Iterator<Item = Object> + '_ {
     // Which object a prefix belongs to is read from the first key below it.
     let below = bundle.complete.iter().map(|prefix| format!("{prefix}0"));
-    let keys = bundle.writes.iter().map(|write| commit::key(write).to_owned()).chain(below);
+    let keys = bundle.writes.iter().map(|write| write.key().to_owned()).chain(below);
     keys.filter(|key| !matches!(keys::parse(key), Key::History(..))).filter_map(|key| Object::of_key(&key))
 }

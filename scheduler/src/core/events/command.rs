@@ -71,6 +71,9 @@ fn pod_of(verb: &Verb) -> Option<&PodSpec> {
         | Verb::RemoveConstraint { .. }
         | Verb::SetPolicy { .. }
         | Verb::RemovePolicy { .. }
+        | Verb::CreateToken { .. }
+        | Verb::RevokeToken { .. }
+        | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => None,
     }
 }
@@ -121,6 +124,9 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         | Verb::RemoveConstraint { .. }
         | Verb::SetPolicy { .. }
         | Verb::RemovePolicy { .. }
+        | Verb::CreateToken { .. }
+        | Verb::RevokeToken { .. }
+        | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => (None, None, cluster_text(verb)),
     }
 }
@@ -188,6 +194,9 @@ fn cluster_text(verb: &Verb) -> String {
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
         Verb::SetPolicy { namespace, policy } => format!("set the policy of {namespace} to {}", policy.level),
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
+        Verb::CreateToken { token } => format!("create token {} for {}", token.id, token.principal),
+        Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::EnforceAccess { enforced } => if *enforced { "enforce access" } else { "open the API" }.to_owned(),
         Verb::Restore { step: Step::Stage { restore, part, .. } } => format!("keep part {part} of restore {restore}"),
         Verb::Restore { step: Step::Finish { restore, .. } } => format!("restore {restore}"),
         Verb::Restore { step: Step::Abort } => "forget the parts of a restore".to_owned(),

@@ -36,7 +36,7 @@ pub(in crate::core) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -
             Key::Group(_) | Key::Dependency(_) | Key::History(..) => false,
             Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
-            Key::Policy(_) => false,
+            Key::Policy(_) | Key::AccessMode | Key::Token(_) | Key::AuditHead => false,
             Key::Store | Key::Progress | Key::Restore | Key::RestorePart(..) => false,
         };
         if twice {
@@ -120,6 +120,10 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Engine => state.cluster.load_switches(read(key, stored))?,
         Key::Constraints => state.cluster.load_constraints(read(key, stored))?,
         Key::Policy(namespace) => state.policies.load(&namespace, read(key, stored))?,
+        Key::AccessMode => state.access.load_mode(read(key, stored))?,
+        Key::Token(id) => state.access.load_token(&id, read(key, stored))?,
+        // The outbox numbers the records of the audit log.
+        Key::AuditHead => {}
         Key::Unknown => {}
     }
     Ok(())

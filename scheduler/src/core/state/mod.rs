@@ -7,6 +7,7 @@
 //! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_slots` stores the new instance, subtracts its need from
 //! node-1, adds it to node-2, and moves the pod in `assigned`.
 
+mod access;
 mod cluster;
 pub(in crate::core) mod dependencies;
 mod group;
@@ -36,6 +37,7 @@ use planner::ports::PortClaims;
 use crate::core::observe::history::Histories;
 use crate::core::reconcile::ports;
 
+use self::access::Access;
 use self::cluster::Cluster;
 use self::dependencies::Dependencies;
 use self::group::is_as_placed;
@@ -60,6 +62,7 @@ pub(in crate::core) struct State {
     pub(in crate::core) dependencies: Dependencies,
     pub(in crate::core) cluster: Cluster,
     pub(in crate::core) policies: Policies,
+    pub(in crate::core) access: Access,
     /// Which groups own stream ports and which wait for them; follows from the records.
     claims: PortClaims,
     /// When containers started and stopped.

@@ -72,6 +72,9 @@ impl Object {
             | Key::Restore
             | Key::RestorePart(..)
             | Key::Callbacks
+            | Key::AccessMode
+            | Key::Token(_)
+            | Key::AuditHead
             | Key::Engine
             | Key::Constraints
             | Key::Policy(_)
@@ -202,6 +205,9 @@ impl Scope {
             | Verb::RemoveConstraint { .. }
             | Verb::SetPolicy { .. }
             | Verb::RemovePolicy { .. }
+            | Verb::CreateToken { .. }
+            | Verb::RevokeToken { .. }
+            | Verb::EnforceAccess { .. }
             | Verb::Restore { .. } => Self::Cluster,
         }
     }

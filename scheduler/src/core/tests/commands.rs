@@ -30,11 +30,23 @@ fn outcomes_and_orders_leave_only_after_the_commit() {
     let spec = keys::group_spec(&web, &contract::layout::SpecRef::to(&stored_spec("web", 1)).digest);
     // The first group of a store brings the record that says that the store knows policies.
     let policy = keys::policy("*");
-    let expected = [&outcome, &spec, keys::CURSOR, &record, &placement, &policy, &revision, keys::PROGRESS];
+    let audit = keys::audit(1);
+    let expected = [
+        &audit,
+        &outcome,
+        keys::AUDIT_HEAD,
+        &spec,
+        keys::CURSOR,
+        &record,
+        &placement,
+        &policy,
+        &revision,
+        keys::PROGRESS,
+    ];
     assert_eq!(keys_of(&commit), expected);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
-    assert_eq!(expiring, [true, false, false, false, false, false, false, false]);
+    assert_eq!(expiring, [false, true, false, false, false, false, false, false, false, false]);
     let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }
@@ -100,8 +112,8 @@ fn commands_that_arrive_during_a_commit_share_the_next_commits() {
         assert_eq!(rig.input(Input::Command(delivery)), []);
     }
     rig.perform(effects);
-    // Four writes per group and the cursor once per commit: 29 groups fit into 120 writes.
-    assert_eq!((rig.commits.len(), rig.outcomes.len()), (5, 101));
+    // Five writes per group, the cursor and the end of the audit log once per commit: 23 groups fit into 120 writes.
+    assert_eq!((rig.commits.len(), rig.outcomes.len()), (6, 101));
     assert!(rig.commits.iter().all(|commit| commit.writes.len() < Commit::MOST_WRITES));
     for commit in &rig.commits {
         let mut keys = keys_of(commit);

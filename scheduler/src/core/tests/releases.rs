@@ -258,7 +258,7 @@ fn a_pause_survives_takeovers_and_new_specs() {
     let before = rig.commits.len();
     assert_eq!(rig.command("c3", rollout("web", RolloutAction::Pause)), "Accepted");
     let writes: Vec<&Write> = rig.commits[before..].iter().flat_map(|commit| &commit.writes).collect();
-    assert_eq!(writes.len(), 3, "the outcome, the cursor and the progress: {writes:?}");
+    assert_eq!(writes.len(), 5, "the outcome, the cursor, the progress and the audit log: {writes:?}");
     rig.command("c4", patch("web", image("web", "v1")));
     rig.take_over();
     rig.advance(10);

@@ -5,7 +5,7 @@ use contract::progress::Progress;
 use contract::record::{Draining, Fetching, GroupRecord, RevisionOutcome, RevisionRecord, Slot};
 
 use super::super::commit::staging;
-use super::super::commit::{Bundle, Outbox, key, put_entry};
+use super::super::commit::{Bundle, Outbox, put_entry};
 use super::upgrades::{image, patch};
 use super::*;
 
@@ -109,7 +109,7 @@ fn drain(outbox: &mut Outbox, store: &mut layout::Stored) -> Vec<Vec<Write>> {
     while let (_, Some(commit)) = outbox.start(Term(1)) {
         apply(store, &commit.writes);
         outbox.stored(commit.id);
-        commits.push(commit.writes.into_iter().filter(|write| key(write) != keys::PROGRESS).collect());
+        commits.push(commit.writes.into_iter().filter(|write| write.key() != keys::PROGRESS).collect());
     }
     commits
 }

@@ -1,0 +1,260 @@
+//! Who may do what: checks each command, manages tokens, and writes the records of the audit log.
+//!
+//! The apiserver has checked the request already. The leader checks it again with the proof in the command, because an apiserver may
+//! be out of date or not ours, and because only the leader knows the namespace of a group at this moment.
+//!
+//! Example: alice has `deployer@shop`. Her `PatchSpec` of a group in `shop` is applied; of a group in `bank` it is refused with
+//! `PodGroup not existed`, as for a name that does not exist.
+
+use contract::access::audit::AuditRecord;
+use contract::access::table::AccessRecord;
+use contract::access::token::{Credentials, MOST_TOKENS, Proof, TokenRecord};
+use contract::access::{Principal, Right, Target};
+use contract::backup::Step;
+use contract::callback_url;
+use contract::command::{Command, Refusal, Verb};
+use contract::keys;
+use contract::name::GroupName;
+
+use crate::core::commit::{self, Bundle};
+use crate::core::events;
+use crate::core::io::Write;
+use crate::core::leader::Leading;
+use crate::core::state::State;
+
+/// Limit of bytes of a refusal in the audit log.
+const LONGEST_REASON: usize = 200;
+/// Principal of clients of an open cluster.
+const OPEN: &str = "open";
+
+/// The client of a command: who it is, and its token if it has one.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) principal: Principal,
+    token: Option<String>,
+}
+
+impl Client {
+    /// The name that the client proved; none when it has no token.
+    pub(super) fn proven_name(&self) -> Option<&str> {
+        self.token.as_ref().map(|_| self.principal.name.as_str())
+    }
+}
+
+/// Who sent a command; an error when the cluster wants to know and the client did not prove it.
+pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Client, Refusal> {
+    let unproven = |reason: &str| Refusal::Unauthenticated { reason: reason.to_owned() };
+    match command.credentials.as_deref().and_then(|credentials| credentials.proof.as_ref()) {
+        Some(Proof::Token(proof)) => {
+            let principal = leading.state.access.principal(proof, leading.now).ok_or_else(|| {
+                unproven("the token is unknown, revoked or expired; log in again with `deployctl login`")
+            })?;
+            Ok(Client { principal, token: Some(proof.id.clone()) })
+        }
+        Some(Proof::Anonymous(binding)) if leading.settings.anonymous.contains(binding) => {
+            let bindings = vec![binding.binding.clone()];
+            Ok(Client { principal: Principal { name: binding.to_string(), bindings }, token: None })
+        }
+        Some(Proof::Anonymous(binding)) if leading.state.access.is_enforced() => Err(unproven(&format!(
+            "the apiserver has the binding '{binding}' and the scheduler does not; start both with the same --anonymous"
+        ))),
+        None if leading.state.access.is_enforced() => Err(unproven(
+            "the command does not say who sent it; upgrade the apiserver, or open the API with `deployctl auth enforce --off`",
+        )),
+        Some(Proof::Anonymous(_)) | None => {
+            let bindings = "admin@*".parse().into_iter().collect();
+            Ok(Client { principal: Principal { name: OPEN.to_owned(), bindings }, token: None })
+        }
+    }
+}
+
+/// Refuses a command that the roles of its client do not allow.
+pub(super) fn authorize(state: &State, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+    let right = verb.right();
+    let denied =
+        |object: String| Refusal::Denied { principal: principal.name.clone(), right: right.word().to_owned(), object };
+    let may = |namespace: Option<&str>, object: &dyn Fn() -> String, unknown: Refusal| match namespace {
+        _ if principal.may(right, namespace) => Ok(()),
+        // An object of another namespace looks like one that does not exist.
+        Some(namespace) if !principal.may(Right::Read, Some(namespace)) => Err(unknown),
+        Some(_) | None => Err(denied(object())),
+    };
+    match verb.target() {
+        Target::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
+        Target::New(namespace) => Err(denied(format!("in the namespace {namespace:?}"))),
+        Target::Cluster if principal.may(right, None) => Ok(()),
+        Target::Cluster => Err(denied("the cluster".to_owned())),
+        Target::Group(name) => match state.groups.get(name).map(|group| group.record.spec.namespace.as_str()) {
+            Some(namespace) => may(Some(namespace), &|| name.to_string(), Refusal::GroupUnknown),
+            None if principal.may_somewhere(right) => Ok(()),
+            None => Err(denied(name.to_string())),
+        },
+        Target::Dependency(name) => match dependency_namespace(state, name) {
+            Some(namespace) => may(Some(namespace), &|| name.to_owned(), Refusal::DependencyUnknown)
+                .and_then(|()| stays_allowed(verb, principal, &denied)),
+            None if principal.may_somewhere(right) => Ok(()),
+            None => Err(denied(name.to_owned())),
+        },
+    }
+}
+
+/// A dependency pod must not leave the namespaces that its client may change.
+fn stays_allowed(verb: &Verb, principal: &Principal, denied: &dyn Fn(String) -> Refusal) -> Result<(), Refusal> {
+    match verb {
+        Verb::UpdateDependency { pod } if !principal.may(verb.right(), Some(&pod.namespace)) => {
+            Err(denied(format!("in the namespace {:?}", pod.namespace)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn dependency_namespace<'a>(state: &'a State, name: &str) -> Option<&'a str> {
+    let name: GroupName = name.parse().ok()?;
+    Some(state.dependencies.get(&name)?.record.spec.namespace.as_str())
+}
+
+/// The record of a command, which the outbox numbers; none for the parts of a restore, of which there are thousands.
+pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&Client>) -> Option<AuditRecord> {
+    if matches!(command.verb, Verb::Restore { step: Step::Stage { .. } }) {
+        return None;
+    }
+    let credentials = command.credentials.as_deref();
+    let text = |get: fn(&Credentials) -> &String| credentials.map(get).cloned().unwrap_or_default();
+    let (object, namespace) = object(leading.state, &command.verb);
+    let proven = credentials.and_then(|credentials| match &credentials.proof {
+        Some(Proof::Token(proof)) => Some(proof.id.clone()),
+        Some(Proof::Anonymous(_)) | None => None,
+    });
+    Some(AuditRecord {
+        number: 0,
+        at: leading.now,
+        principal: client.map(|client| client.principal.name.clone()).unwrap_or_default(),
+        token: client.and_then(|client| client.token.clone()).or(proven),
+        said_by: shortened(command.by.clone()),
+        peer: text(|credentials| &credentials.peer),
+        apiserver: text(|credentials| &credentials.apiserver),
+        verb: verb_name(&command.verb),
+        object: shortened(object),
+        namespace,
+        refused: None,
+        command: command.id.clone(),
+        hash: String::new(),
+    })
+}
+
+/// The object of a command and its namespace, as far as it has them.
+fn object(state: &State, verb: &Verb) -> (String, String) {
+    let namespace_of =
+        |name: &GroupName| state.groups.get(name).map(|group| group.record.spec.namespace.clone()).unwrap_or_default();
+    match verb {
+        Verb::CreateGroup { spec } => (spec.name.clone(), spec.namespace.clone()),
+        Verb::CreateDependency { pod } | Verb::UpdateDependency { pod } => (pod.name.clone(), pod.namespace.clone()),
+        Verb::Evacuate { node } | Verb::Node { node, .. } => (node.to_string(), String::new()),
+        Verb::Drift { drift, group: None } => (drift.from.to_string(), String::new()),
+        Verb::SetPolicy { namespace, .. } | Verb::RemovePolicy { namespace } => (namespace.clone(), String::new()),
+        Verb::CreateToken { token } => (token.id.clone(), String::new()),
+        Verb::RevokeToken { id } => (id.clone(), String::new()),
+        Verb::AddCallback { url } | Verb::RemoveCallback { url } => {
+            (callback_url::shown(url).to_string(), String::new())
+        }
+        _ => match verb.target() {
+            Target::Group(name) => (name.to_string(), namespace_of(name)),
+            Target::Dependency(name) => {
+                (name.to_owned(), dependency_namespace(state, name).unwrap_or_default().to_owned())
+            }
+            Target::New(_) | Target::Cluster => (String::new(), String::new()),
+        },
+    }
+}
+
+/// The name of the variant, as in the JSON of a command.
+fn verb_name(verb: &Verb) -> String {
+    let shown = format!("{verb:?}");
+    shown.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+}
+
+pub(super) fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(LONGEST_REASON));
+    text
+}
+
+pub(super) fn create_token(leading: &mut Leading<'_>, token: TokenRecord, by: &str) -> Result<Bundle, Refusal> {
+    let token = TokenRecord { by: by.to_owned(), created: leading.now, ..token };
+    token.validate().map_err(|reason| Refusal::Malformed { reason })?;
+    if token.expires <= leading.now {
+        return Err(Refusal::Unfit { reason: "the token would have expired already".to_owned() });
+    }
+    let mut writes = drop_expired(leading);
+    let access = &leading.state.access;
+    if access.tokens().any(|other| other.id == token.id) {
+        return Err(Refusal::Unfit { reason: format!("there is a token {:?} already; create another one", token.id) });
+    }
+    if access.tokens().count() >= MOST_TOKENS {
+        return Err(Refusal::Limit { what: "tokens".to_owned(), limit: MOST_TOKENS as u64 });
+    }
+    writes.push(commit::put(keys::token(&token.id), &token));
+    leading.state.access.put_token(token);
+    Ok(Bundle { writes, ..Bundle::default() })
+}
+
+/// Forgets tokens that have expired, so that they do not count.
+fn drop_expired(leading: &mut Leading<'_>) -> Vec<Write> {
+    let now = leading.now;
+    let expired = leading.state.access.tokens().filter(|token| token.expires <= now).map(|token| token.id.clone());
+    // A transaction takes few writes; the rest goes with the next token.
+    let expired: Vec<String> = expired.take(50).collect();
+    for id in &expired {
+        leading.state.access.remove_token(id);
+    }
+    expired.iter().map(|id| Write::Delete { key: keys::token(id) }).collect()
+}
+
+pub(super) fn revoke_token(leading: &mut Leading<'_>, id: &str) -> Result<Bundle, Refusal> {
+    if !leading.state.access.remove_token(id) {
+        return Err(Refusal::TokenUnknown { id: shortened(id.to_owned()) });
+    }
+    Ok(Bundle { writes: vec![Write::Delete { key: keys::token(id) }], ..Bundle::default() })
+}
+
+pub(super) fn enforce(leading: &mut Leading<'_>, enforced: bool) -> Result<Bundle, Refusal> {
+    if enforced && !has_admin(leading) {
+        let reason = "no token and no --anonymous binding of the schedulers has the role admin, so no client could manage \
+                      the cluster; create one first: deployctl token create NAME --role admin";
+        return Err(Refusal::Unfit { reason: reason.to_owned() });
+    }
+    Ok(set_mode(leading, enforced))
+}
+
+fn has_admin(leading: &Leading<'_>) -> bool {
+    let now = leading.now;
+    let tokens = leading.state.access.tokens().filter(|token| token.expires > now).flat_map(|token| &token.bindings);
+    let anonymous = leading.settings.anonymous.iter().map(|anonymous| &anonymous.binding);
+    let bindings = tokens.chain(anonymous).cloned().collect();
+    Principal { name: String::new(), bindings }.may(Right::Administer, None)
+}
+
+fn set_mode(leading: &mut Leading<'_>, enforced: bool) -> Bundle {
+    let mode = AccessRecord { enforced, since: leading.now };
+    leading.state.access.set_mode(mode);
+    let message = match enforced {
+        true => "clients of the API must prove who they are from now on",
+        false => "the API is open: every client that reaches it may do everything; `deployctl auth enforce` ends that",
+    };
+    let effects = vec![events::engine(message.to_owned(), leading.now)];
+    Bundle { writes: vec![commit::put(keys::ACCESS_MODE.to_owned(), &mode)], effects, ..Bundle::default() }
+}
+
+/// Chooses for a store that says nothing: a new one enforces access control, one of an older version stays open until an
+/// operator enforces it. Runs at the start of each leadership.
+pub(in crate::core) fn choose_mode(leading: &mut Leading<'_>) {
+    let is_set = leading.state.access.is_chosen() || !leading.settings.enforces_access;
+    if is_set || leading.lead.leadership.is_store_behind() {
+        return;
+    }
+    let state = &leading.state;
+    // The first command moves the cursor, the first report makes a node known.
+    let is_new =
+        state.groups.is_empty() && state.nodes.records().next().is_none() && state.store.cursor().sequence == 0;
+    let bundle = set_mode(leading, is_new);
+    leading.decide(bundle);
+}

@@ -1,0 +1,78 @@
+//! Who may use the API: the switch and the tokens.
+
+use std::collections::BTreeMap;
+
+use contract::access::table::{AccessRecord, AccessTable};
+use contract::access::token::{TokenProof, TokenRecord};
+use contract::access::{AnonymousBinding, Principal};
+use contract::digest::Digest;
+use contract::layout::Flaw;
+use contract::time::Timestamp;
+
+#[derive(Debug, Default)]
+pub(in crate::core) struct Access {
+    mode: Option<AccessRecord>,
+    tokens: BTreeMap<String, TokenRecord>,
+}
+
+impl Access {
+    /// Whether the store says if clients must prove who they are. A store of an older version does not.
+    pub(in crate::core) fn is_chosen(&self) -> bool {
+        self.mode.is_some()
+    }
+
+    /// Whether clients must prove who they are.
+    pub(in crate::core) fn is_enforced(&self) -> bool {
+        self.mode.is_some_and(|mode| mode.enforced)
+    }
+
+    pub(in crate::core) fn set_mode(&mut self, mode: AccessRecord) {
+        self.mode = Some(mode);
+    }
+
+    /// The principal of a token; none when it is unknown, wrong or expired.
+    pub(in crate::core) fn principal(&self, proof: &TokenProof, now: Timestamp) -> Option<Principal> {
+        self.tokens.get(&proof.id)?.verify(proof, now)
+    }
+
+    pub(in crate::core) fn tokens(&self) -> impl Iterator<Item = &TokenRecord> {
+        self.tokens.values()
+    }
+
+    pub(in crate::core) fn put_token(&mut self, token: TokenRecord) {
+        self.tokens.insert(token.id.clone(), token);
+    }
+
+    /// Whether there was such a token.
+    pub(in crate::core) fn remove_token(&mut self, id: &str) -> bool {
+        self.tokens.remove(id).is_some()
+    }
+
+    /// What an apiserver needs to know; none when it has this version already.
+    pub(in crate::core) fn table(
+        &self,
+        known: Option<&str>,
+        anonymous: &[AnonymousBinding],
+    ) -> Option<Box<AccessTable>> {
+        let tokens: Vec<TokenRecord> = self.tokens.values().cloned().collect();
+        let (enforced, anonymous) = (self.is_enforced(), anonymous.to_vec());
+        let version = Digest::of(&(enforced, &tokens, &anonymous)).to_string();
+        (known != Some(version.as_str())).then(|| Box::new(AccessTable { version, enforced, tokens, anonymous }))
+    }
+
+    /// A switch that cannot be read counts as on.
+    pub(super) fn load_mode(&mut self, read: Result<Option<AccessRecord>, Flaw>) -> Result<(), Flaw> {
+        let unread = Some(AccessRecord { enforced: true, since: Timestamp::NEVER });
+        self.mode = read.as_ref().map_or(unread, |mode| *mode);
+        read.map(drop)
+    }
+
+    /// A token that cannot be read allows nothing.
+    pub(super) fn load_token(&mut self, id: &str, read: Result<Option<TokenRecord>, Flaw>) -> Result<(), Flaw> {
+        match &read {
+            Ok(Some(token)) if token.id == id => self.put_token(token.clone()),
+            Ok(_) | Err(_) => drop(self.remove_token(id)),
+        }
+        read.map(drop)
+    }
+}
