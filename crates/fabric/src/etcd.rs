@@ -207,9 +207,12 @@ impl Store {
                     warn_of_corruption(status.version());
                     return Ok(());
                 }
-                Err(error) if started.elapsed() >= PATIENCE => return Err(error),
-                Err(error) if self.is_hopeless(&error) => return Err(self.explained(error)),
                 Err(error) => {
+                    // Certificates and passwords do not become right by waiting.
+                    let error = self.explained(error).await;
+                    if matches!(error, Error::Tls { .. } | Error::Refused { .. }) || started.elapsed() >= PATIENCE {
+                        return Err(error);
+                    }
                     tracing::warn!(endpoints = ?self, %error, attempt, "etcd does not answer, retrying");
                 }
             }
@@ -217,17 +220,22 @@ impl Store {
         }
     }
 
-    /// Whether only an operator can repair it: certificates and passwords do not become right by waiting.
-    fn is_hopeless(&self, error: &Error) -> bool {
-        crate::tls::problem(error).is_some() || error.is_denied()
-    }
-
-    fn explained(&self, error: Error) -> Error {
-        let endpoints =
-            self.shared.endpoints.iter().map(|endpoint| endpoint.url.as_str()).collect::<Vec<_>>().join(",");
-        match crate::tls::problem(&error) {
-            Some(problem) => Error::Tls { endpoints, problem, source: Box::new(error) },
-            None => Error::Refused { endpoints, source: Box::new(error) },
+    /// The same error, or what is wrong with certificates or credentials. TLS is to blame when no endpoint accepts it.
+    async fn explained(&self, error: Error) -> Error {
+        let urls = || self.shared.endpoints.iter().map(|endpoint| endpoint.url.as_str()).collect::<Vec<_>>().join(",");
+        if error.is_denied() {
+            return Error::Refused { endpoints: urls(), source: Box::new(error) };
+        }
+        let mut problem = None;
+        for endpoint in &self.shared.endpoints {
+            problem = endpoint.tls_problem().await;
+            if problem.is_none() {
+                return error;
+            }
+        }
+        match problem {
+            Some(problem) => Error::Tls { endpoints: urls(), problem, source: Box::new(error) },
+            None => error,
         }
     }
 

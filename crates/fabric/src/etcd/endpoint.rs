@@ -7,7 +7,10 @@ use std::time::Duration;
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 
 use super::Error;
-use crate::tls::{self, FileChanges};
+use crate::tls::{self, ClientFiles, FileChanges};
+
+/// Port of URLs without one.
+const USUAL_PORT: u16 = 2379;
 
 /// Where etcd is.
 #[derive(Debug, Clone, clap::Args)]
@@ -114,13 +117,18 @@ impl Args {
 
 /// `http://[::1]:2379/` has the host `::1`.
 fn host(url: &str) -> &str {
+    host_and_port(url).0
+}
+
+fn host_and_port(url: &str) -> (&str, u16) {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    match authority.strip_prefix('[').and_then(|inner| inner.split(']').next()) {
-        Some(inner) => inner,
-        None => authority.split(':').next().unwrap_or(authority),
-    }
+    let (host, port) = match authority.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+    };
+    (host, port.and_then(|port| port.parse().ok()).unwrap_or(USUAL_PORT))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
@@ -170,6 +178,14 @@ impl Endpoint {
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some((count, renewed.clone()));
         Ok(renewed)
+    }
+
+    /// Why TLS with this member fails, from a handshake of our own: etcd's client keeps trying and tells nothing.
+    pub(super) async fn tls_problem(&self) -> Option<String> {
+        let ca = self.args.ca.as_deref()?;
+        let own = self.args.cert.as_deref().zip(self.args.key.as_deref());
+        let (host, port) = host_and_port(&self.url);
+        tls::handshake_problem(host, port, ClientFiles { ca, own }).await
     }
 
     async fn connect(&self, doing: &'static str) -> Result<Client, Error> {

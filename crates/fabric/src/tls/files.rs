@@ -39,7 +39,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// The certificates of a file, at least one.
-pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     let none = || Error::NoCertificate { path: path.to_owned() };
     let found = found.map_err(|_| none())?;
@@ -47,7 +47,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> 
 }
 
 /// The private key of a file.
-pub fn client_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|_| Error::NoKey { path: path.to_owned() })
 }
 

@@ -1,12 +1,14 @@
 //! TLS: certificates in files, a server that follows renewed files, and plain sentences for failed handshakes.
 
+mod client;
 mod files;
 mod problem;
 mod server;
 
 use std::net::IpAddr;
 
-pub use files::{Error, FileChanges, certificates, client_key};
+pub use client::{ClientFiles, handshake_problem};
+pub use files::{Error, FileChanges};
 pub use problem::problem;
 pub use server::{ServerTls, TlsStream};
 

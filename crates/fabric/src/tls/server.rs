@@ -42,7 +42,7 @@ impl ServerTls {
 
 fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, Error> {
     crate::http::install_crypto();
-    let (chain, secret) = (files::certificates(certificate)?, files::client_key(key)?);
+    let (chain, secret) = (files::certificates(certificate)?, files::private_key(key)?);
     let made = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);
     let mismatch = |source| Error::Mismatch { certificate: certificate.to_owned(), key: key.to_owned(), source };
     let mut config = made.map_err(mismatch)?;
