@@ -117,7 +117,7 @@ impl Handler {
         }
     }
 
-    /// Who sends the request: the client of the connection, or whom a trusted proxy names.
+    /// The sender of the request: the client of the connection, or the one that a trusted proxy names.
     fn client(&self, kind: Kind, request: &hyper::Request<Incoming>) -> Result<Peer, Refused> {
         if kind == Kind::Unix || !self.transport.is_proxy(self.address()) {
             return Ok(self.peer.clone());

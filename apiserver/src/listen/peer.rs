@@ -1,4 +1,4 @@
-//! Who sends a request.
+//! The sender of a request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Peer {
         self.address
     }
 
-    /// The user of this machine who runs the client: on the unix socket and over loopback. None counts as nobody.
+    /// The user of this machine who runs the client: on the unix socket and over loopback. None is an unknown user, without rights.
     pub async fn uid(&self) -> Option<u32> {
         match &self.user {
             User::Known(uid) => *uid,

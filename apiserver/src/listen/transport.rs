@@ -1,4 +1,4 @@
-//! How TCP connections may speak: TLS, or plain HTTP from those for whom that is safe.
+//! What TCP connections may speak: TLS, or plain HTTP from addresses where that is safe.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Why a TLS connection failed, in a sentence for the person who has to repair it.
+//! Why a TLS connection failed, in a sentence for the operator.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! NATS and etcd with TLS: who is let in, and what an operator reads when a file is wrong.
+//! NATS and etcd with TLS: which processes are let in, and what an operator reads when a file is wrong.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -229,7 +229,7 @@ async fn a_wrong_file_for_etcd_is_reported_in_a_sentence() {
 #[tokio::test]
 async fn an_etcd_user_limited_to_our_prefix_can_do_what_a_scheduler_does() {
     let files = Files::new(HOST);
-    files.write(HOST, "nobody-in-etcd");
+    files.write(HOST, "unknown-in-etcd");
     let mut etcd = SecureEtcd::start(&files).await;
     etcd.authenticate("deployd", "good password").await;
     let password = files.path("password");
