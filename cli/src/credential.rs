@@ -109,10 +109,10 @@ impl Credential {
     }
 }
 
-/// Whether both have scheme, host and port in common.
+/// Whether both have scheme, host and port in common, or are the same socket.
 pub fn is_same_origin(left: &Url, right: &Url) -> bool {
     let of = |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
-    of(left) == of(right)
+    of(left) == of(right) && (left.scheme() != "unix" || left.path() == right.path())
 }
 
 /// Whether others cannot read what is sent there.
@@ -154,6 +154,15 @@ mod tests {
             "http://api.example:9003",
             "https://user@evil.test:9003",
         ] {
+            assert_eq!(credential.header(&url(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_token_for_one_socket_does_not_go_to_another() {
+        let credential = Credential::of_context("local-1", token(), &[url("unix:///run/a/api.sock")]);
+        assert!(credential.header(&url("unix:///run/a/api.sock")).is_some());
+        for other in ["unix:///run/b/api.sock", "http://localhost/run/a/api.sock"] {
             assert_eq!(credential.header(&url(other)), None, "{other}");
         }
     }

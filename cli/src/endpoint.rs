@@ -1,10 +1,10 @@
 //! Which directory and which API to use, and the token for it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use reqwest::Url;
 
-use crate::api::{self, Api, Target};
+use crate::api::{self, Api, Target, url_of_socket};
 use crate::args::Endpoint;
 use crate::contexts::{self, Context, Contexts};
 use crate::credential::{self, Credential};
@@ -22,12 +22,6 @@ pub enum Error {
     Credential(#[from] credential::Error),
     #[error(transparent)]
     Url(#[from] api::Error),
-    #[error("cannot read the certificate authorities in {path}")]
-    Authorities {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
 }
 
 /// Where a checkout keeps its cluster.
@@ -46,6 +40,11 @@ pub fn directory(endpoint: &Endpoint) -> PathBuf {
     checkout.unwrap_or(here).join(RUN)
 }
 
+/// URLs of the API of a local cluster: its sockets first, where the kernel says who calls.
+pub fn urls(cluster: &Cluster) -> Vec<String> {
+    cluster.sockets.iter().map(|path| url_of_socket(path)).chain(cluster.api.iter().cloned()).collect()
+}
+
 /// The client of the API that the command uses.
 pub fn api(endpoint: &Endpoint) -> Result<Api, Error> {
     Ok(Api::at(target(endpoint)?)?)
@@ -57,7 +56,7 @@ pub fn api(endpoint: &Endpoint) -> Result<Api, Error> {
 /// A directory named by --dir must hold a running cluster, so that a command never reaches another cluster by mistake.
 pub fn target(endpoint: &Endpoint) -> Result<Target, Error> {
     let named = Credential::named(endpoint.token_file.as_deref())?;
-    let authorities = endpoint.ca.as_deref().map(authorities).transpose()?;
+    let authorities = endpoint.ca.as_deref().map(api::authorities).transpose()?;
     let given: Vec<String> = endpoint.api.iter().filter(|url| !url.trim().is_empty()).cloned().collect();
     let mut target = if !given.is_empty() {
         named_by_flag(&given)?
@@ -101,7 +100,7 @@ fn local(endpoint: &Endpoint) -> Result<Target, Error> {
     match (Cluster::load(&dir).map(running), endpoint.dir.is_some()) {
         (Ok(Some(cluster)), _) => {
             let found = format!("the local cluster in {}", dir.display());
-            Ok(Target { found, ..Target::new(api::urls(&cluster.api)?) })
+            Ok(Target { found, ..Target::new(api::urls(&urls(&cluster))?) })
         }
         (Ok(None), true) => Err(Error::Stopped { dir }),
         (Err(error @ state::Error::Untrusted(_)), _) | (Err(error), true) => Err(error.into()),
@@ -110,11 +109,6 @@ fn local(endpoint: &Endpoint) -> Result<Target, Error> {
             Ok(Target { found, ..Target::new(api::urls(&[DEFAULT_API.to_owned()])?) })
         }
     }
-}
-
-/// The certificate authorities in a PEM file.
-pub fn authorities(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Authorities { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Why a command failed, and the exit code that says so.
 
 use crate::commands::up::{demo, ready};
-use crate::commands::{apply, audit, auth, backup, login, node, proxy, rollout, token, up};
+use crate::commands::{apply, audit, auth, backup, ca, login, node, proxy, rollout, token, up};
 use crate::exit::Exit;
 use crate::{api, endpoint};
 
@@ -35,6 +35,8 @@ pub enum Error {
     Proxy(#[from] proxy::Error),
     #[error(transparent)]
     Docker(#[from] devcluster::docker::Error),
+    #[error(transparent)]
+    Certificates(#[from] ca::Error),
     /// `status` or `health` found a problem and printed it.
     #[error("something is not well")]
     Unwell,
@@ -80,6 +82,7 @@ impl Error {
             | Self::Auth(_)
             | Self::Audit(_)
             | Self::Proxy(_)
+            | Self::Certificates(_)
             | Self::Node(_)
             | Self::Unwell => Exit::Failed,
         }
@@ -90,18 +93,18 @@ fn of_endpoint(error: &endpoint::Error) -> Exit {
     match error {
         endpoint::Error::Stopped { .. } | endpoint::Error::State(_) => Exit::Unreachable,
         endpoint::Error::Url(error) => of_api(error),
-        endpoint::Error::Contexts(_) | endpoint::Error::Credential(_) | endpoint::Error::Authorities { .. } => {
-            Exit::Usage
-        }
+        endpoint::Error::Contexts(_) | endpoint::Error::Credential(_) => Exit::Usage,
     }
 }
 
 fn of_api(error: &api::Error) -> Exit {
     match error {
-        api::Error::Url { .. } | api::Error::Credential(_) | api::Error::Authorities => Exit::Usage,
+        api::Error::Url { .. } | api::Error::Ca { .. } | api::Error::Authorities | api::Error::Credential(_) => {
+            Exit::Usage
+        }
         api::Error::NotFound(_) => Exit::NotFound,
         api::Error::NotLoggedIn { .. } | api::Error::TokenRefused { .. } | api::Error::Denied { .. } => Exit::Denied,
-        api::Error::Unreachable { .. } => Exit::Unreachable,
+        api::Error::Unreachable { .. } | api::Error::Untrusted { .. } => Exit::Unreachable,
         api::Error::Deadline { .. } => Exit::Deadline,
         api::Error::Unknown { .. } | api::Error::RetryRefused { .. } | api::Error::TokenInDoubt { .. } => Exit::Unknown,
         api::Error::Refused { .. }

@@ -1,5 +1,6 @@
 //! Why the API did not do something, and whether another attempt makes sense.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::credential;
@@ -16,6 +17,15 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error("cannot use --ca {}", path.display())]
+    Ca {
+        path: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The connection failed because of TLS.
+    #[error("the API at {urls} cannot be used: {problem}; --ca FILE names the CA that signed its certificate")]
+    Untrusted { urls: String, problem: String },
     #[error("{0}")]
     NotFound(String),
     /// 401, and no token was sent.
@@ -40,7 +50,7 @@ pub enum Error {
     },
     #[error(transparent)]
     Credential(#[from] credential::Error),
-    #[error("the file of certificate authorities (--ca) holds no certificate; it should be a PEM file")]
+    #[error("the context has no readable certificate authorities; run `deployctl login URL --ca FILE` again")]
     Authorities,
     #[error("the API refused ({status}): {message}")]
     Refused { status: u16, message: String, retry_after: Option<Duration> },
@@ -119,6 +129,8 @@ impl Error {
             | Self::Deadline { .. }
             | Self::Stale => RetryWith::SameKey,
             Self::Url { .. }
+            | Self::Ca { .. }
+            | Self::Untrusted { .. }
             | Self::NotFound(_)
             | Self::NotLoggedIn { .. }
             | Self::TokenRefused { .. }

@@ -9,6 +9,7 @@ mod nodes;
 mod policies;
 mod retry;
 mod rollouts;
+mod server;
 mod target;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use contract::api::Failure;
 use contract::command::Refusal;
 use reqwest::header::{AUTHORIZATION, RETRY_AFTER};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -29,7 +30,10 @@ pub use calls::Config;
 pub(crate) use calls::EVENTS;
 pub use error::Error;
 pub use retry::{Deadline, Retry};
+pub use server::{authorities, client_trusting, url_of_socket};
 pub use target::{Target, urls};
+
+pub(crate) use server::Server;
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
@@ -49,7 +53,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Clone)]
 pub struct Api {
     target: Arc<Target>,
-    client: Client,
+    servers: Vec<Server>,
     deadline: Option<Deadline>,
     /// How long an attempt to connect may take.
     connect: Duration,
@@ -112,8 +116,8 @@ impl Api {
     /// A client of the target.
     pub fn at(target: Target) -> Result<Self, Error> {
         target.check()?;
-        let client = target.client(REQUEST);
-        Ok(Self { target: Arc::new(target), client, deadline: None, connect: CONNECT, contact: Arc::default() })
+        let servers = target.servers(REQUEST, None)?;
+        Ok(Self { target: Arc::new(target), servers, deadline: None, connect: CONNECT, contact: Arc::default() })
     }
 
     /// Which API it uses.
@@ -127,8 +131,10 @@ impl Api {
     /// found no connection was not sent, while an interrupted one may have been.
     pub fn until(&self, deadline: Deadline) -> Self {
         let connect = CONNECT.min(deadline.left() / 2);
-        let client = if connect < CONNECT { self.target.client(connect) } else { self.client.clone() };
-        Self { client, connect, deadline: Some(deadline), ..self.clone() }
+        // The certificate authorities were read when the client was made, so this does not fail.
+        let fresh = (connect < CONNECT).then(|| self.target.servers(connect, None).ok()).flatten();
+        let servers = fresh.unwrap_or_else(|| self.servers.clone());
+        Self { servers, connect, deadline: Some(deadline), ..self.clone() }
     }
 
     async fn get(&self, path: &str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
@@ -145,15 +151,16 @@ impl Api {
     ) -> Result<Response, Error> {
         let request = Request::new(Method::GET, path, params);
         let mut failed = None;
-        for base in &self.target.urls {
-            let mut builder = self.prepared(base, &request, None).timeout(STREAM);
+        for server in &self.servers {
+            let mut builder = self.prepared(server, &request, None).timeout(STREAM);
             if let Some(last) = last {
                 builder = builder.header("Last-Event-ID", last);
             }
             match builder.send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
-                    let reply = self.reply(base, response).await.map_err(|source| self.no_answer(source.into()))?;
+                    let reply =
+                        self.reply(&server.url, response).await.map_err(|source| self.no_answer(source.into()))?;
                     return Err(reply.refusal());
                 }
                 Err(source) => failed = Some(source),
@@ -175,8 +182,8 @@ impl Api {
             return Attempt { answer: Err(self.no_answer(cause.into())), doubt };
         }
         self.contact.is_silent.store(false, Ordering::Relaxed);
-        for base in &self.target.urls {
-            match self.send_to(base, request, key).await {
+        for server in &self.servers {
+            match self.send_to(server, request, key).await {
                 Ok(reply) => {
                     self.contact.is_answered.store(true, Ordering::Relaxed);
                     self.contact.is_silent.store(false, Ordering::Relaxed);
@@ -188,7 +195,7 @@ impl Api {
                 Err(source) => {
                     // Without a connection nothing was sent.
                     if !source.is_connect() {
-                        doubt = Some(format!("{base} did not answer"));
+                        doubt = Some(format!("{} did not answer", server.url));
                     }
                     self.note_failure(&source);
                     last = Some(source.into());
@@ -218,6 +225,9 @@ impl Api {
     /// The error after an attempt without an answer: the deadline if the API answered before, else an unreachable API.
     fn no_answer(&self, source: Cause) -> Error {
         let urls = self.target.describe();
+        if let Some(problem) = fabric::tls::problem(&*source) {
+            return Error::Untrusted { urls, problem };
+        }
         let is_answered = self.contact.is_answered.load(Ordering::Relaxed);
         match self.deadline.filter(|deadline| deadline.is_over() && is_answered) {
             Some(deadline) => {
@@ -227,25 +237,30 @@ impl Api {
         }
     }
 
-    async fn send_to(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> Result<Reply, reqwest::Error> {
-        let reply = self.reply(base, self.prepared(base, request, key).send().await?).await?;
+    async fn send_to(
+        &self,
+        server: &Server,
+        request: &Request<'_>,
+        key: Option<&str>,
+    ) -> Result<Reply, reqwest::Error> {
+        let reply = self.reply(&server.url, self.prepared(server, request, key).send().await?).await?;
         Ok(calls::with_guard_status(request, reply))
     }
 
-    async fn reply(&self, base: &Url, response: Response) -> Result<Reply, reqwest::Error> {
-        let token = self.target.credential.as_ref().filter(|credential| credential.header(base).is_some());
-        Reply::of(base, response, token.map(|credential| credential.given.clone())).await
+    async fn reply(&self, url: &Url, response: Response) -> Result<Reply, reqwest::Error> {
+        let token = self.target.credential.as_ref().filter(|credential| credential.header(url).is_some());
+        Reply::of(url, response, token.map(|credential| credential.given.clone())).await
     }
 
-    fn prepared(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
+    fn prepared(&self, server: &Server, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
+        let base = &server.base;
         let mut url = base.clone();
         url.set_path(&format!("{}{}", base.path().trim_end_matches('/'), request.path));
         if !request.params.is_empty() {
             url.query_pairs_mut().extend_pairs(request.params);
         }
-        let token = self.target.credential.as_ref().and_then(|credential| credential.header(&url));
-        let mut builder = self.client.request(request.method.clone(), url);
-        if let Some(token) = token {
+        let mut builder = server.client.request(request.method.clone(), url);
+        if let Some(token) = self.target.credential.as_ref().and_then(|credential| credential.header(&server.url)) {
             builder = builder.header(AUTHORIZATION, token);
         }
         if let Some(deadline) = self.deadline {

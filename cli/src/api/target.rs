@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, Url};
+use reqwest::Url;
 
 use super::Error;
-use crate::credential::{Credential, is_loopback};
+use super::server::{self, Clients, Server};
+use crate::credential::Credential;
 
 /// An API: its apiservers, and what to send to them.
 #[derive(Debug, Clone)]
@@ -20,12 +21,7 @@ pub struct Target {
 
 /// Reads the URLs of --api.
 pub fn urls(texts: &[String]) -> Result<Vec<Url>, Error> {
-    let parse = |text: &String| match Url::parse(text.trim()) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
-        Ok(_) => Err(Error::Url { url: text.clone(), reason: "it must begin with http:// or https://".to_owned() }),
-        Err(error) => Err(Error::Url { url: text.clone(), reason: error.to_string() }),
-    };
-    texts.iter().map(parse).collect()
+    texts.iter().map(|text| server::parse(text)).collect()
 }
 
 impl Target {
@@ -42,41 +38,12 @@ impl Target {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        if let Some(credential) = &self.credential {
-            credential.check(&self.urls)?;
-        }
-        self.certificates().map(drop)
+        Ok(self.credential.as_ref().map_or(Ok(()), |credential| credential.check(&self.urls))?)
     }
 
-    /// An HTTP client that checks servers as the target says. Only the process at a loopback address gets what is sent to it,
-    /// whatever proxy the environment names.
-    pub fn client(&self, timeout: Duration) -> Client {
-        self.client_with(timeout, |builder| builder)
-    }
-
-    /// As [`Target::client`], with further settings.
-    pub(crate) fn client_with(
-        &self,
-        timeout: Duration,
-        configure: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
-    ) -> Client {
-        // They were read before; see `check`.
-        let certificates = self.certificates().unwrap_or_default();
-        let is_local = self.urls.iter().all(is_loopback);
-        fabric::http::client_with(timeout, |builder| {
-            let builder = if is_local { builder.no_proxy() } else { builder };
-            let builder = configure(builder);
-            if certificates.is_empty() { builder } else { builder.tls_certs_only(certificates.clone()) }
-        })
-    }
-
-    fn certificates(&self) -> Result<Vec<Certificate>, Error> {
-        let Some(text) = &self.authorities else { return Ok(Vec::new()) };
-        fabric::http::install_crypto();
-        match Certificate::from_pem_bundle(text.as_bytes()) {
-            Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-            Ok(_) | Err(_) => Err(Error::Authorities),
-        }
+    /// Clients of its servers. Connections and requests take at most `limit`, and no server is silent for longer than `silence`.
+    pub(crate) fn servers(&self, limit: Duration, silence: Option<Duration>) -> Result<Vec<Server>, Error> {
+        Ok(Clients::trusting(self.authorities.as_deref(), silence)?.servers(&self.urls, limit))
     }
 }
 
@@ -98,7 +65,7 @@ mod tests {
     fn a_file_without_certificates_is_refused() {
         for text in ["", "no PEM"] {
             let target = Target { authorities: Some(text.to_owned()), ..Target::new(Vec::new()) };
-            assert!(matches!(target.check(), Err(Error::Authorities)), "{text:?}");
+            assert!(matches!(target.servers(Duration::ZERO, None), Err(Error::Authorities)), "{text:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod backup;
 mod bus_keys;
+mod ca;
 mod depends;
 mod events;
 mod health;
@@ -22,6 +23,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use access::{AuditArgs, AuditWhat, AuthArgs, AuthWhat, NewToken, TokenArgs, TokenWhat};
 pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
+pub use ca::{Ca, CaWhat};
 pub use depends::{Depends, DependsWhat};
 pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
@@ -69,7 +71,7 @@ pub struct Args {
 /// The flags that say which cluster to use.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Endpoint {
-    /// URLs of the API, comma separated; deployctl tries them in this order
+    /// URLs of the API, comma separated, http://, https:// or unix:///PATH; deployctl tries them in this order
     /// [default: that of the cluster in --dir; without --dir that of the context in use, else the local cluster's, else
     /// http://127.0.0.1:9003]
     #[arg(long, global = true, env = "DEPLOYD_API", value_name = "URL", value_delimiter = ',')]
@@ -81,8 +83,8 @@ pub struct Endpoint {
     /// context in use, which only its own API gets]
     #[arg(long, global = true, env = "DEPLOYD_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// PEM file with the certificate authorities that the API is checked against [default: those of the context in use, else
-    /// those of the system]
+    /// CA that signed the certificate of the API (PEM), for https:// [default: that of the context in use, else the CAs of
+    /// this machine]
     #[arg(long, global = true, env = "DEPLOYD_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }
@@ -164,6 +166,8 @@ pub enum Command {
     Proxy(Proxy),
     /// Write the keys of the processes on the bus, and the NATS accounts that know them
     BusKeys(BusKeys),
+    /// Make a certificate authority, and certificates for the API, NATS, etcd and their clients
+    Ca(Ca),
     /// Write the cluster's state to a file
     Backup(Backup),
     /// Restore the cluster's state from a backup

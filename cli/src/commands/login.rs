@@ -37,7 +37,7 @@ pub enum Error {
 /// `deployctl login`
 pub async fn login(endpoint: &Endpoint, asked: &Login) -> Result<(), Error> {
     let urls = api::urls(&asked.urls)?;
-    let authorities = endpoint.ca.as_deref().map(endpoint::authorities).transpose()?;
+    let authorities = endpoint.ca.as_deref().map(api::authorities).transpose()?;
     let credential = match Credential::named(endpoint.token_file.as_deref())? {
         Some(credential) => credential,
         None => Credential::parse(Given::Input, &typed().await?)?,

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod auth;
 pub mod backup;
 pub mod bus_keys;
+pub mod ca;
 pub mod delete;
 pub mod depends;
 pub mod drift;
@@ -41,7 +42,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Down(flags) => up::down::down(&dir(), flags).await?,
         Command::Supervise => devcluster::start::supervise(&dir()).await?,
         Command::Status => return well(status::status(&dir(), &api()?).await?),
-        Command::Health(flags) => return well(health::health(flags).await),
+        Command::Health(flags) => return well(health::health(flags, args.endpoint.ca.as_deref()).await?),
         Command::Clear(flags) => clear(&flags.cluster).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
         Command::Plan(flags) => return Ok(plan::plan(&api()?, flags).await?),
@@ -77,6 +78,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Audit(flags) => audit::audit(&api()?, &flags.what).await?,
         Command::Proxy(flags) => proxy::proxy(&api()?, flags).await?,
         Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
+        Command::Ca(flags) => ca::ca(&flags.what)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
         Command::Restore(flags) => backup::restore(&api()?, flags).await?,
         Command::Notifies(flags) => switches::notifies(&api()?, &flags.what).await?,

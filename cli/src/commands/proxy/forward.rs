@@ -8,9 +8,9 @@ use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::header::{self, HeaderName};
 use hyper::{HeaderMap, Request, Response, StatusCode};
-use reqwest::{Body, Client, Url};
+use reqwest::{Body, Url};
 
-use crate::api::Target;
+use crate::api::{Server, Target};
 
 /// Headers that concern one connection, and those that only the proxy itself may set.
 const NOT_PASSED: [HeaderName; 9] = [
@@ -27,18 +27,18 @@ const NOT_PASSED: [HeaderName; 9] = [
 const NOT_PASSED_TEXTS: [&str; 4] = ["keep-alive", "proxy-connection", "sec-fetch-site", "x-forwarded-for"];
 
 /// The answer of an apiserver, or 502 when none accepts a connection or answers.
-pub(super) async fn forward(target: &Target, client: &Client, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn forward(target: &Target, servers: &[Server], request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let headers = passed(&parts.headers);
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let body = Shared(Arc::new(Mutex::new(body)));
     let mut failed = format!("no apiserver answers at {}", target.describe());
-    for base in &target.urls {
-        let Ok(url) = joined(base, path) else {
+    for server in servers {
+        let Ok(url) = joined(&server.base, path) else {
             return super::refusal(StatusCode::BAD_REQUEST, "the path of the request cannot be passed on");
         };
-        let token = target.credential.as_ref().and_then(|credential| credential.header(&url));
-        let mut request = client.request(parts.method.clone(), url).headers(headers.clone());
+        let token = target.credential.as_ref().and_then(|credential| credential.header(&server.url));
+        let mut request = server.client.request(parts.method.clone(), url).headers(headers.clone());
         if let Some(token) = token.filter(|_| !headers.contains_key(header::AUTHORIZATION)) {
             request = request.header(header::AUTHORIZATION, token);
         }

@@ -18,11 +18,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use reqwest::{Body, Client};
+use reqwest::Body;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OnceCell, Semaphore};
 
-use crate::api::{self, Api, Target};
+use crate::api::{self, Api, Server, Target};
 use crate::args;
 use crate::output::access;
 
@@ -69,23 +69,23 @@ pub async fn proxy(api: &Api, asked: &args::Proxy) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals();
     let principal = access::principal(&view.principal, &view.bindings);
     println!("http://{address} passes requests on to {} as {principal}; Ctrl-C ends it", api.target().describe());
-    serve(&listener, Proxy::new(api.target(), &asked.allowed_uids), &shutdown).await;
+    serve(&listener, Proxy::new(api.target(), &asked.allowed_uids)?, &shutdown).await;
     Ok(())
 }
 
 struct Proxy {
     target: Target,
-    client: Client,
+    servers: Vec<Server>,
     /// Users whose programs may use it.
     users: Vec<u32>,
 }
 
 impl Proxy {
-    fn new(target: &Target, allowed: &[u32]) -> Arc<Self> {
-        let client = target.client_with(LONGEST, |builder| builder.read_timeout(SILENCE));
+    fn new(target: &Target, allowed: &[u32]) -> Result<Arc<Self>, Error> {
+        let servers = target.servers(LONGEST, Some(SILENCE))?;
         let own = rustix::process::geteuid().as_raw();
         let users = std::iter::once(own).chain(allowed.iter().copied()).collect();
-        Arc::new(Self { target: target.clone(), client, users })
+        Ok(Arc::new(Self { target: target.clone(), servers, users }))
     }
 
     async fn answer(&self, client: &Peer, request: Request<Incoming>) -> Response<Body> {
@@ -93,7 +93,7 @@ impl Proxy {
             return refusal(StatusCode::FORBIDDEN, &reason);
         }
         match client.user().await {
-            Some(uid) if self.users.contains(&uid) => forward::forward(&self.target, &self.client, request).await,
+            Some(uid) if self.users.contains(&uid) => forward::forward(&self.target, &self.servers, request).await,
             Some(uid) => {
                 let reason =
                     format!("this proxy serves its own user; --allow-uid {uid} opens it to programs of user {uid}");

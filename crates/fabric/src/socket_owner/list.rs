@@ -1,70 +1,19 @@
-//! Which user of this machine holds the other end of a loopback connection.
+//! The owner of a socket in `/proc/self/net/tcp` and `/proc/self/net/tcp6`, where the kernel lists every TCP socket. `/proc/net` is
+//! missing in a unit with `ProcSubset=pid`.
 //!
-//! The kernel lists every TCP socket with its owner in `/proc/self/net/tcp` and `/proc/self/net/tcp6` (`/proc/net` is missing
-//! in a unit with `ProcSubset=pid`). The row of the client has our peer's address as its own address and ours as its remote
-//! one. A client that uses an IPv6 socket for an IPv4 address is in the second file, with addresses such as
-//! `::ffff:127.0.0.1`.
-//!
-//! A socket that its process has closed stays in the list for a while and then shows the owner 0, which is root. Its inode is 0
-//! too, so such a row says nothing. Owner and inode are read one after the other: a row of root therefore counts only when a
-//! second look shows the same.
+//! The row of the client has our peer's address as its own address and ours as its remote one. A client that uses an IPv6 socket
+//! for an IPv4 address is in the second file, with addresses such as `::ffff:127.0.0.1`.
 
 use std::fmt::Write as _;
 use std::io::Read;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv6Addr};
 
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use super::{Ends, Row};
 
-/// Longer than any read of the list takes; without an answer the owner is unknown.
-const DEADLINE: Duration = Duration::from_secs(1);
-/// Concurrent reads; more wait within their deadline. A read costs CPU, so a client that reconnects all the time must not
-/// occupy every core.
-static READERS: Semaphore = Semaphore::const_new(1);
 /// A longer list is read up to here: 150 bytes a row are 400,000 connections.
 const LONGEST_LIST: u64 = 64 << 20;
-const ROOT: u32 = 0;
-/// What the kernel shows for users that do not exist in our user namespace.
-const UNMAPPED: u32 = 65_534;
 
-/// Both ends of a connection, as we see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ends {
-    pub client: SocketAddr,
-    pub server: SocketAddr,
-}
-
-/// The user at the other end. None for a connection from elsewhere, for a socket that is gone, and when the kernel does not say.
-pub async fn of(ends: Ends) -> Option<u32> {
-    if !ends.client.ip().to_canonical().is_loopback() {
-        return None;
-    }
-    let reading = async {
-        let permit = READERS.acquire().await.ok()?;
-        let read = tokio::task::spawn_blocking(move || {
-            let _held = permit;
-            confirmed(|| look(ends))
-        });
-        read.await.ok().flatten()
-    };
-    timeout(DEADLINE, reading).await.ok().flatten()
-}
-
-/// One row of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    uid: u32,
-    inode: u64,
-}
-
-fn confirmed(mut look: impl FnMut() -> Option<Row>) -> Option<u32> {
-    let row = look().filter(|row| row.inode != 0 && row.uid != UNMAPPED)?;
-    let is_certain = row.uid != ROOT || look() == Some(row);
-    is_certain.then_some(row.uid)
-}
-
-fn look(ends: Ends) -> Option<Row> {
+pub(super) fn look(ends: Ends) -> Option<Row> {
     let mapped = "/proc/self/net/tcp6";
     let files: &[&str] =
         if ends.client.ip().to_canonical().is_ipv4() { &["/proc/self/net/tcp", mapped] } else { &[mapped] };
@@ -85,7 +34,7 @@ fn row(list: &str, ends: Ends) -> Option<Row> {
         format!(" {}:{:04X} {}:{:04X} ", address(client.ip()), client.port(), address(server.ip()), server.port())
     };
     let is_v4 = client.ip().to_canonical().is_ipv4() && server.ip().to_canonical().is_ipv4();
-    let (short, long) = (if is_v4 { needle(in_four) } else { String::new() }, needle(in_sixteen));
+    let (short, long) = (is_v4.then(|| needle(in_four)).unwrap_or_default(), needle(in_sixteen));
     let found = |text: &str| if text.is_empty() { None } else { list.find(text).map(|at| &list[at + text.len()..]) };
     let rest = found(&short).or_else(|| found(&long))?.lines().next()?;
     // state tx:rx timer:when retransmits uid timeout inode
@@ -156,19 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_socket_that_the_kernel_shows_as_roots_is_nobody() {
+    fn a_closed_socket_is_listed_as_roots_without_an_inode() {
         let closed = row(TCP, ends("127.0.0.1:54322", "127.0.0.1:9003"));
         assert_eq!(closed, Some(Row { uid: 0, inode: 0 }));
-        assert_eq!(confirmed(|| closed), None);
-        // Closed between the reads of inode and owner: the second look shows it.
-        let mut looks = [Some(Row { uid: 0, inode: 7 }), Some(Row { uid: 0, inode: 0 })].into_iter();
-        assert_eq!(confirmed(|| looks.next().flatten()), None);
-        assert_eq!(confirmed(|| Some(Row { uid: 0, inode: 7 })), Some(0), "root itself");
-        assert_eq!(confirmed(|| Some(Row { uid: UNMAPPED, inode: 7 })), None, "a user of another namespace");
-    }
-
-    #[tokio::test]
-    async fn a_connection_from_another_machine_is_not_looked_up() {
-        assert_eq!(of(ends("10.0.0.1:54321", "10.0.0.2:9003")).await, None);
     }
 }
