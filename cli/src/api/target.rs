@@ -47,7 +47,7 @@ impl Clients {
             (path, _) => Target {
                 url: url.clone(),
                 base: Url::parse(ON_SOCKET).expect("a constant that is a URL"),
-                client: on_socket(path.unwrap_or_default(), limit),
+                client: on_socket(&path.unwrap_or_default(), limit),
             },
         };
         urls.iter().map(target).collect()
@@ -66,10 +66,10 @@ pub fn client_trusting(ca: Option<&Path>, limit: Duration) -> Result<Client, Err
     Ok(Clients::trusting(ca)?.tcp(limit))
 }
 
-fn on_socket(path: PathBuf, limit: Duration) -> Client {
+fn on_socket(path: &Path, limit: Duration) -> Client {
     // Without TLS there is no reason to read the CAs of this machine.
     let none: [Certificate; 0] = [];
-    fabric::http::client_with(limit, |builder| builder.unix_socket(path.clone()).tls_certs_only(none.clone()))
+    fabric::http::client_with(limit, |builder| builder.unix_socket(path).tls_certs_only(none.clone()))
 }
 
 /// The socket of `unix:///run/api.sock`.
