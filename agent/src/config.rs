@@ -131,6 +131,7 @@ impl Config {
 impl fabric::settings::Settings for Config {
     fn check(&self) -> Result<(), String> {
         self.node_name()?;
+        self.nats.check()?;
         self.log.check()
     }
 }

@@ -11,6 +11,7 @@ use fabric::admin::{self, Readiness};
 use fabric::clock::Clock;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
+use fabric::tls::ServerTls;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -19,7 +20,7 @@ use crate::config::Config;
 use crate::debug_vars::DebugVars;
 use crate::http::browser::Hosts;
 use crate::http::{self, Api};
-use crate::listen::{self, Limits};
+use crate::listen::{self, Limits, Listeners, Socket, Transport};
 use crate::metrics::Metrics;
 use crate::pending::Pending;
 use crate::queries::Queries;
@@ -40,12 +41,16 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    #[error("cannot listen on the unix socket")]
+    Socket(#[source] listen::Error),
+    #[error("cannot use the certificate of the API")]
+    Tls(#[source] fabric::tls::Error),
 }
 
 /// An apiserver that listens.
 #[derive(Debug)]
 pub struct App {
-    listener: TcpListener,
+    listeners: Listeners,
     address: SocketAddr,
     router: axum::Router,
     readiness: Readiness,
@@ -53,6 +58,7 @@ pub struct App {
     connections_per_peer: usize,
     requests_per_peer: usize,
     hosts: Hosts,
+    transport: Transport,
     bus: Bus,
     /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
@@ -63,9 +69,8 @@ pub struct App {
 impl App {
     /// Connects to the bus and binds the address.
     pub async fn build(config: Config) -> Result<Self, Error> {
-        let listen = |source| Error::Listen { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let transport = transport(&config)?;
+        let (listeners, address) = listeners(&config).await?;
         let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
         bus.ensure_stream(&(&COMMANDS).into()).await.map_err(Error::Bus)?;
         let mut registry = Registry::default();
@@ -94,7 +99,7 @@ impl App {
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self {
-            listener,
+            listeners,
             address,
             router,
             readiness,
@@ -102,6 +107,7 @@ impl App {
             connections_per_peer,
             requests_per_peer,
             hosts,
+            transport,
             bus,
             inbox,
             leaving,
@@ -127,12 +133,30 @@ impl App {
             connections_per_peer,
             requests_per_peer,
             hosts: self.hosts,
+            transport: self.transport,
         };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
-        listen::serve(self.listener, self.router, limits).await;
+        listen::serve(self.listeners, self.router, limits).await;
         self.inbox.trigger();
     }
+}
+
+fn transport(config: &Config) -> Result<Transport, Error> {
+    let files = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
+    let tls = files.map(|(certificate, key)| ServerTls::load(certificate, key)).transpose().map_err(Error::Tls)?;
+    Ok(Transport { tls, proxies: config.behind_proxy.clone(), is_insecure: config.insecure_http })
+}
+
+async fn listeners(config: &Config) -> Result<(Listeners, SocketAddr), Error> {
+    let listen = |source| Error::Listen { address: config.listen, source };
+    let tcp = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let address = tcp.local_addr().map_err(listen)?;
+    let socket = match &config.socket {
+        Some(path) => Some(Socket::bind(path).await.map_err(Error::Socket)?),
+        None => None,
+    };
+    Ok((Listeners { tcp, socket }, address))
 }
 
 async fn end_followers(shutdown: Shutdown, leaving: Shutdown) {

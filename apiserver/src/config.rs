@@ -1,9 +1,11 @@
 //! Settings of the apiserver.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fabric::duration;
+use ipnet::IpNet;
 
 /// deployd-apiserver: the HTTP API of deployd. Several may run; clients may use any of them.
 #[derive(Debug, Clone, clap::Parser)]
@@ -12,6 +14,27 @@ pub struct Config {
     /// Address the API listens on; /healthz, /readyz and /metrics are served there too
     #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9003")]
     pub listen: SocketAddr,
+
+    /// Unix socket on which the API listens too, for clients run by the same user; its file gets the mode 0600
+    #[arg(long, env = "DEPLOYD_SOCKET", value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Certificate of this server (PEM), with --tls-key: the API then speaks https. Renewed files are used without a restart
+    #[arg(long, env = "DEPLOYD_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate (PEM)
+    #[arg(long, env = "DEPLOYD_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Addresses of proxies before this apiserver; may be repeated. Their requests need no TLS, and `X-Forwarded-For` or
+    /// `Forwarded` of theirs names the client. The proxy must write that header itself
+    #[arg(long, env = "DEPLOYD_BEHIND_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    pub behind_proxy: Vec<IpNet>,
+
+    /// Answer unencrypted requests of other machines; anybody between may read and change them
+    #[arg(long, env = "DEPLOYD_INSECURE_HTTP")]
+    pub insecure_http: bool,
 
     /// Name of this apiserver, shown by /api/cluster and in commands
     #[arg(long, env = "DEPLOYD_NAME", default_value = "apiserver")]
@@ -83,11 +106,72 @@ impl fabric::settings::Settings for Config {
         if let Some(name) = self.hosts.iter().find(|name| name.is_empty() || name.contains([':', '/', '@', ' '])) {
             return Err(format!("--host {name:?} is not a name; write it without scheme and port"));
         }
+        if !self.is_protected() {
+            return Err(format!(
+                "--listen {} is reachable from other machines, and nothing encrypts their requests: give --tls-cert and --tls-key \
+                 (`deployctl ca init` makes them), name the proxies before this apiserver with --behind-proxy, or listen on \
+                 127.0.0.1; --insecure-http allows it",
+                self.listen
+            ));
+        }
+        self.nats.check()?;
         self.telemetry.check()
     }
+}
+
+impl Config {
+    /// Whether no request of another machine travels unencrypted, or an operator allowed it.
+    fn is_protected(&self) -> bool {
+        let is_local = self.listen.ip().to_canonical().is_loopback();
+        is_local || self.tls_cert.is_some() || !self.behind_proxy.is_empty() || self.insecure_http
+    }
+}
+
+/// `10.0.0.0/24`, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let one = || text.parse::<IpAddr>().ok().map(|address| IpNet::from(address.to_canonical()));
+    let found = text.parse::<IpNet>().ok().or_else(one);
+    found.ok_or_else(|| format!("{text:?} is neither a network such as 10.0.0.0/24 nor an address"))
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     let number: usize = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if number == 0 { Err("must be 1 or more".to_owned()) } else { Ok(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use fabric::settings::Settings;
+
+    use super::*;
+
+    fn check(flags: &[&str]) -> Result<(), String> {
+        let config = Config::try_parse_from(std::iter::once(&"deployd-apiserver").chain(flags));
+        config.map_err(|error| error.to_string())?.check()
+    }
+
+    #[test]
+    fn other_machines_are_served_only_encrypted_unless_an_operator_allows_more() {
+        let refused = check(&["--listen", "0.0.0.0:9003"]).unwrap_err();
+        for remedy in ["--tls-cert", "--behind-proxy", "--insecure-http", "127.0.0.1"] {
+            assert!(refused.contains(remedy), "{refused}");
+        }
+        assert!(check(&["--listen", "[::]:9003"]).is_err());
+        for flags in [
+            &["--listen", "127.0.0.1:9003"][..],
+            &["--listen", "[::1]:9003"],
+            &["--listen", "0.0.0.0:9003", "--tls-cert", "c", "--tls-key", "k"],
+            &["--listen", "0.0.0.0:9003", "--behind-proxy", "10.0.0.0/24,192.0.2.1"],
+            &["--listen", "0.0.0.0:9003", "--insecure-http"],
+        ] {
+            assert_eq!(check(flags), Ok(()), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn certificate_and_key_belong_together_and_proxies_are_addresses() {
+        assert!(check(&["--tls-cert", "c"]).is_err() && check(&["--tls-key", "k"]).is_err());
+        assert!(check(&["--behind-proxy", "haproxy"]).unwrap_err().contains("10.0.0.0/24"));
+    }
 }

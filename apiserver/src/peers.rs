@@ -1,6 +1,6 @@
 //! Limits per peer, so that one client cannot exhaust the server.
 //!
-//! A peer is an IPv4 address, or a /64 network of IPv6. When a peer, or all peers together, have too many connections, a new
+//! A peer is an IPv4 address, a /64 network of IPv6, or a user on the unix socket. When a peer, or all peers together, have too many connections, a new
 //! connection closes the oldest idle one (waiting for a request or for the rest of its head). So half-open requests never
 //! lock out a client, not even one behind the same address.
 
@@ -11,22 +11,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabric::shutdown::Shutdown;
 
+/// Whose limits apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// An IPv4 address, or the first address of a /64 network.
+    Address(IpAddr),
+    /// A user of this machine, on the unix socket; none when the kernel does not say who.
+    User(Option<u32>),
+}
+
 /// The peer behind an address.
-pub fn of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
+pub fn of(address: IpAddr) -> Source {
+    Source::Address(match address.to_canonical() {
         IpAddr::V6(address) => {
             // A host usually has 2^64 addresses of its own.
             let network = u128::from(address) >> 64 << 64;
             IpAddr::V6(Ipv6Addr::from(network))
         }
         address @ IpAddr::V4(_) => address,
-    }
+    })
 }
 
 /// A limited number of permits, in total and per peer; clones share them.
 #[derive(Debug, Clone)]
 pub struct PeerLimit {
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    taken: Arc<Mutex<HashMap<Source, usize>>>,
     most: usize,
     per_peer: usize,
 }
@@ -42,8 +51,8 @@ pub enum Full {
 /// Dropping it releases it.
 #[derive(Debug)]
 pub struct Permit {
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    peer: IpAddr,
+    taken: Arc<Mutex<HashMap<Source, usize>>>,
+    peer: Source,
 }
 
 impl PeerLimit {
@@ -51,7 +60,7 @@ impl PeerLimit {
         Self { taken: Arc::default(), most, per_peer }
     }
 
-    pub fn acquire(&self, peer: IpAddr) -> Result<Permit, Full> {
+    pub fn acquire(&self, peer: Source) -> Result<Permit, Full> {
         let mut taken = lock(&self.taken);
         if taken.get(&peer).is_some_and(|own| *own >= self.per_peer) {
             return Err(Full::Peer);
@@ -89,7 +98,7 @@ struct Open {
     /// Counts up: a lower number is an older connection.
     last: u64,
     count: usize,
-    by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<ConnectionState>>>,
+    by_peer: HashMap<Source, BTreeMap<u64, Arc<ConnectionState>>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +112,7 @@ struct ConnectionState {
 #[derive(Debug)]
 pub struct Connection {
     connections: Connections,
-    pub peer: IpAddr,
+    pub peer: Source,
     number: u64,
     state: Arc<ConnectionState>,
 }
@@ -118,7 +127,7 @@ impl Connections {
     }
 
     /// Admits a connection, closing an idle one if the limits require it. None when no connection is idle.
-    pub fn admit(&self, peer: IpAddr) -> Option<Connection> {
+    pub fn admit(&self, peer: Source) -> Option<Connection> {
         let mut open = lock(&self.open);
         if open.by_peer.get(&peer).is_some_and(|own| own.len() >= self.per_peer) {
             open.close_oldest(peer)?;
@@ -141,7 +150,7 @@ impl Connections {
 
 impl Open {
     /// Closes the oldest idle connection of a peer.
-    fn close_oldest(&mut self, peer: IpAddr) -> Option<()> {
+    fn close_oldest(&mut self, peer: Source) -> Option<()> {
         let own = self.by_peer.get(&peer)?;
         let is_idle = |state: &ConnectionState| !state.is_busy.load(Ordering::Acquire);
         let number = own.iter().find(|(_, state)| is_idle(state)).map(|(number, _)| *number)?;
@@ -152,12 +161,12 @@ impl Open {
     }
 
     fn close_one(&mut self) -> Option<()> {
-        let mut peers: Vec<(usize, IpAddr)> = self.by_peer.iter().map(|(peer, own)| (own.len(), *peer)).collect();
+        let mut peers: Vec<(usize, Source)> = self.by_peer.iter().map(|(peer, own)| (own.len(), *peer)).collect();
         peers.sort_unstable_by(|a, b| b.cmp(a));
         peers.into_iter().find_map(|(_, peer)| self.close_oldest(peer))
     }
 
-    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<ConnectionState>> {
+    fn remove(&mut self, peer: Source, number: u64) -> Option<Arc<ConnectionState>> {
         let own = self.by_peer.get_mut(&peer)?;
         let state = own.remove(&number)?;
         self.count -= 1;
@@ -208,8 +217,8 @@ mod tests {
 
     use super::*;
 
-    fn peer(number: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, number])
+    fn peer(number: u8) -> Source {
+        of(IpAddr::from([10, 0, 0, number]))
     }
 
     fn is_closed(connection: &Connection) -> bool {

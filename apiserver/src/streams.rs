@@ -2,7 +2,6 @@
 //!
 //! Reads JetStream directly, so it works without a leader. A stream that does not exist yet counts as empty.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use fabric::nats::{Bus, Error, Stored, StreamReader};
 use fabric::shutdown::Shutdown;
 use tokio::sync::Semaphore;
 
-use crate::peers::{Full, PeerLimit, Permit};
+use crate::peers::{Full, PeerLimit, Permit, Source};
 
 /// Concurrent reads; more wait.
 const READERS: usize = 8;
@@ -101,7 +100,7 @@ impl Streams {
         Ok(self.bus.read_back(stream.name).await?.map_or(0, |reader| reader.last()))
     }
 
-    pub fn follower_permit(&self, peer: IpAddr) -> Result<Permit, Full> {
+    pub fn follower_permit(&self, peer: Source) -> Result<Permit, Full> {
         self.followers.acquire(peer)
     }
 

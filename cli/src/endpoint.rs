@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::api::url_of_socket;
 use crate::args::Endpoint;
 use devcluster::state::{self, Cluster};
 
@@ -29,6 +30,11 @@ pub fn directory(endpoint: &Endpoint) -> PathBuf {
     checkout.unwrap_or(here).join(RUN)
 }
 
+/// URLs of the API of a local cluster: its sockets first, where the kernel says who calls.
+pub fn urls(cluster: &Cluster) -> Vec<String> {
+    cluster.sockets.iter().map(|path| url_of_socket(path)).chain(cluster.api.iter().cloned()).collect()
+}
+
 /// URLs of the API: those of --api, else those of the local cluster, else the default.
 ///
 /// A directory named by --dir must hold a running cluster, so that a command never reaches another cluster by mistake.
@@ -40,7 +46,7 @@ pub fn api(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let dir = directory(endpoint);
     let running = |cluster: Option<Cluster>| cluster.filter(|cluster| cluster.supervisor.is_some());
     match (Cluster::load(&dir).map(running), endpoint.dir.is_some()) {
-        (Ok(Some(cluster)), _) => Ok(cluster.api),
+        (Ok(Some(cluster)), _) => Ok(urls(&cluster)),
         (Ok(None), true) => Err(Error::Stopped { dir }),
         (Err(error @ state::Error::Untrusted(_)), _) | (Err(error), true) => Err(error.into()),
         (Ok(None) | Err(_), false) => Ok(vec![DEFAULT_API.to_owned()]),
@@ -55,7 +61,8 @@ mod tests {
 
     #[test]
     fn flags_take_precedence() {
-        let endpoint = Endpoint { api: vec!["http://a".to_owned(), " ".to_owned()], dir: Some("/tmp/x".into()) };
+        let endpoint =
+            Endpoint { api: vec!["http://a".to_owned(), " ".to_owned()], dir: Some("/tmp/x".into()), ca: None };
         assert_eq!(api(&endpoint).unwrap(), ["http://a"]);
         assert_eq!(directory(&endpoint), Path::new("/tmp/x"));
     }
@@ -63,7 +70,7 @@ mod tests {
     #[test]
     fn a_named_directory_must_hold_a_running_cluster() {
         let dir = tempfile::tempdir().unwrap();
-        let endpoint = Endpoint { api: Vec::new(), dir: Some(dir.path().to_owned()) };
+        let endpoint = Endpoint { api: Vec::new(), dir: Some(dir.path().to_owned()), ca: None };
         let error = api(&endpoint).unwrap_err().to_string();
         assert!(error.contains(dir.path().to_str().unwrap()) && error.contains("deployctl up --dir"), "{error}");
         std::fs::write(dir.path().join(state::FILE), "{}").unwrap();

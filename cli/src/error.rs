@@ -1,7 +1,7 @@
 //! Why a command failed, and the exit code that says so.
 
 use crate::commands::up::{demo, ready};
-use crate::commands::{apply, backup, node, rollout, up};
+use crate::commands::{apply, backup, ca, node, rollout, up};
 use crate::exit::Exit;
 use crate::{api, endpoint};
 
@@ -25,6 +25,8 @@ pub enum Error {
     Node(#[from] node::Error),
     #[error(transparent)]
     Docker(#[from] devcluster::docker::Error),
+    #[error(transparent)]
+    Certificates(#[from] ca::Error),
     /// `status` or `health` found a problem and printed it.
     #[error("something is not well")]
     Unwell,
@@ -56,6 +58,7 @@ impl Error {
             | Self::Supervise(_)
             | Self::Backup(_)
             | Self::Docker(_)
+            | Self::Certificates(_)
             | Self::Node(_)
             | Self::Unwell => Exit::Failed,
         }
@@ -64,9 +67,9 @@ impl Error {
 
 fn of_api(error: &api::Error) -> Exit {
     match error {
-        api::Error::Url { .. } => Exit::Usage,
+        api::Error::Url { .. } | api::Error::Ca { .. } => Exit::Usage,
         api::Error::NotFound(_) => Exit::NotFound,
-        api::Error::Unreachable { .. } => Exit::Unreachable,
+        api::Error::Unreachable { .. } | api::Error::Untrusted { .. } => Exit::Unreachable,
         api::Error::Deadline { .. } => Exit::Deadline,
         api::Error::Unknown { .. } | api::Error::RetryRefused { .. } => Exit::Unknown,
         api::Error::Refused { .. } | api::Error::Malformed { .. } | api::Error::Stale => Exit::Failed,

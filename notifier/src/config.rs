@@ -60,6 +60,7 @@ pub struct Config {
 
 impl fabric::settings::Settings for Config {
     fn check(&self) -> Result<(), String> {
+        self.nats.check()?;
         self.telemetry.check()
     }
 }

@@ -163,6 +163,8 @@ impl fabric::settings::Settings for Config {
         if self.quota_cores == 0 {
             return Err("--quota-cores must be at least 1".to_owned());
         }
+        self.nats.check()?;
+        self.etcd.check()?;
         self.telemetry.check()
     }
 }

@@ -43,6 +43,12 @@ impl Hosts {
                 )));
             }
         }
+        self.check_page(headers)
+    }
+
+    /// Refuses a request of a page, whatever name it called.
+    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        let host = single(headers, HOST.as_str())?;
         if let Some(origin) = single(headers, ORIGIN.as_str())?
             && !is_same(origin, host)
         {

@@ -52,8 +52,10 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
 
 async fn follow(api: &Api, call: &Call) -> HttpResult {
     let filter = EventFilter::read(&call.params, api.streams.now())?;
-    let permit =
-        api.streams.follower_permit(call.peer).map_err(|full| Refused::too_many("followers of events", full))?;
+    let permit = api
+        .streams
+        .follower_permit(call.peer.source())
+        .map_err(|full| Refused::too_many("followers of events", full))?;
     let wants_backlog = call.params.text("since").is_some() || call.params.text("limit").is_some();
     let (after, backlog) = match resumes_after(&call.headers) {
         Some(after) => (after, Vec::new()),

@@ -29,7 +29,6 @@ pub mod router;
 pub mod status;
 pub mod writes;
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,7 +74,8 @@ pub struct Call {
     pub resource: Resource,
     /// From the query string and a form body.
     pub params: Params,
-    pub peer: IpAddr,
+    /// Who sent it.
+    pub peer: Peer,
     pub headers: HeaderMap,
     /// Empty for methods without a body.
     pub body: Bytes,
@@ -157,7 +157,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> Ht
     let consumed = form.is_some();
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
-    let peer = parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(|| Peer::of_user(None));
     let call = Call { verb, resource, params, peer, headers: parts.headers, body, rest, consumed };
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,

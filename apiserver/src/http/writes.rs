@@ -260,7 +260,7 @@ mod tests {
             resource: router::Resource::PodGroups,
             consumed: form.is_some(),
             params: Params::new(Some(query), form.into_iter().collect()),
-            peer: std::net::IpAddr::from([127, 0, 0, 1]),
+            peer: crate::listen::Peer::of_user(None),
             headers: HeaderMap::new(),
             body: bytes::Bytes::from_static(body.as_bytes()),
             rest: String::new(),

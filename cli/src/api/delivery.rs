@@ -100,7 +100,7 @@ impl Api {
     fn accepted(&self, key: String) -> Delivered {
         let accepted = Accepted { operation: key.clone(), ..Accepted::default() };
         let body = serde_json::to_vec(&accepted).expect("bodies of the API have string keys only");
-        let (url, status) = (self.urls[0].clone(), StatusCode::ACCEPTED);
+        let (url, status) = (self.targets[0].url.clone(), StatusCode::ACCEPTED);
         Delivered { reply: Reply { url, status, is_unknown: false, is_stale: false, retry_after: None, body }, key }
     }
 }

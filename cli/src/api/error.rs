@@ -1,5 +1,6 @@
 //! Why the API did not do something, and whether another attempt makes sense.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +15,15 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error("cannot use --ca {}", path.display())]
+    Ca {
+        path: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The connection failed because of TLS.
+    #[error("the API at {urls} cannot be used: {problem}; --ca FILE names the CA that signed its certificate")]
+    Untrusted { urls: String, problem: String },
     #[error("{0}")]
     NotFound(String),
     #[error("the API refused ({status}): {message}")]
@@ -93,6 +103,8 @@ impl Error {
             | Self::Deadline { .. }
             | Self::Stale => RetryWith::SameKey,
             Self::Url { .. }
+            | Self::Ca { .. }
+            | Self::Untrusted { .. }
             | Self::NotFound(_)
             | Self::Refused { .. }
             | Self::Malformed { .. }

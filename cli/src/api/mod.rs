@@ -8,7 +8,9 @@ mod nodes;
 mod policies;
 mod retry;
 mod rollouts;
+mod target;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use contract::api::Failure;
 use contract::command::Refusal;
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -25,6 +27,9 @@ pub use calls::Config;
 pub(crate) use calls::EVENTS;
 pub use error::Error;
 pub use retry::{Deadline, Retry};
+pub use target::{client_trusting, url_of_socket};
+
+use target::{Clients, Target};
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
@@ -43,8 +48,8 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// The API of one cluster.
 #[derive(Debug, Clone)]
 pub struct Api {
-    urls: Vec<Url>,
-    client: Client,
+    targets: Vec<Target>,
+    clients: Clients,
     deadline: Option<Deadline>,
     /// How long an attempt to connect may take.
     connect: Duration,
@@ -99,14 +104,15 @@ impl<'a> Request<'a> {
 impl Api {
     /// A client of the API at any of `urls`.
     pub fn new(urls: &[String]) -> Result<Self, Error> {
-        let parse = |text: &String| match Url::parse(text.trim()) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
-            Ok(_) => Err(Error::Url { url: text.clone(), reason: "it must begin with http:// or https://".to_owned() }),
-            Err(error) => Err(Error::Url { url: text.clone(), reason: error.to_string() }),
-        };
-        let urls = urls.iter().map(parse).collect::<Result<Vec<Url>, Error>>()?;
-        let (client, contact) = (fabric::http::client(REQUEST), Arc::default());
-        Ok(Self { urls, client, deadline: None, connect: CONNECT, contact })
+        Self::trusting(urls, None)
+    }
+
+    /// As [`Api::new`]; servers that speak TLS must have a certificate of the CA in this file.
+    pub fn trusting(urls: &[String], ca: Option<&Path>) -> Result<Self, Error> {
+        let urls = urls.iter().map(|url| target::parse(url)).collect::<Result<Vec<Url>, Error>>()?;
+        let clients = Clients::trusting(ca)?;
+        let (targets, contact) = (clients.targets(&urls, REQUEST), Arc::default());
+        Ok(Self { targets, clients, deadline: None, connect: CONNECT, contact })
     }
 
     /// The same client for a command with a deadline: no request lasts longer, and answers of a standby are errors.
@@ -115,8 +121,9 @@ impl Api {
     /// found no connection was not sent, while an interrupted one may have been.
     pub fn until(&self, deadline: Deadline) -> Self {
         let connect = CONNECT.min(deadline.left() / 2);
-        let client = if connect < CONNECT { fabric::http::client(connect) } else { self.client.clone() };
-        Self { client, connect, deadline: Some(deadline), ..self.clone() }
+        let urls = || self.targets.iter().map(|target| target.url.clone()).collect::<Vec<_>>();
+        let targets = if connect < CONNECT { self.clients.targets(&urls(), connect) } else { self.targets.clone() };
+        Self { targets, connect, deadline: Some(deadline), ..self.clone() }
     }
 
     async fn get(&self, path: &str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
@@ -133,15 +140,16 @@ impl Api {
     ) -> Result<Response, Error> {
         let request = Request::new(Method::GET, path, params);
         let mut failed = None;
-        for base in &self.urls {
-            let mut builder = self.prepared(base, &request, None).timeout(STREAM);
+        for target in &self.targets {
+            let mut builder = self.prepared(target, &request, None).timeout(STREAM);
             if let Some(last) = last {
                 builder = builder.header("Last-Event-ID", last);
             }
             match builder.send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
-                    let reply = Reply::of(base, response).await.map_err(|source| self.no_answer(source.into()))?;
+                    let reply =
+                        Reply::of(&target.url, response).await.map_err(|source| self.no_answer(source.into()))?;
                     return Err(reply.refusal());
                 }
                 Err(source) => failed = Some(source),
@@ -163,8 +171,8 @@ impl Api {
             return Attempt { answer: Err(self.no_answer(cause.into())), doubt };
         }
         self.contact.is_silent.store(false, Ordering::Relaxed);
-        for base in &self.urls {
-            match self.send_to(base, request, key).await {
+        for target in &self.targets {
+            match self.send_to(target, request, key).await {
                 Ok(reply) => {
                     self.contact.is_answered.store(true, Ordering::Relaxed);
                     self.contact.is_silent.store(false, Ordering::Relaxed);
@@ -176,7 +184,7 @@ impl Api {
                 Err(source) => {
                     // Without a connection nothing was sent.
                     if !source.is_connect() {
-                        doubt = Some(format!("{base} did not answer"));
+                        doubt = Some(format!("{} did not answer", target.url));
                     }
                     self.note_failure(&source);
                     last = Some(source.into());
@@ -205,7 +213,11 @@ impl Api {
 
     /// The error after an attempt without an answer: the deadline if the API answered before, else an unreachable API.
     fn no_answer(&self, source: Cause) -> Error {
-        let urls = self.urls.iter().map(|url| url.as_str().trim_end_matches('/')).collect::<Vec<_>>().join(", ");
+        let urls = self.targets.iter().map(|target| target.url.as_str().trim_end_matches('/'));
+        let urls = urls.collect::<Vec<_>>().join(", ");
+        if let Some(problem) = fabric::tls::problem(&*source) {
+            return Error::Untrusted { urls, problem };
+        }
         let is_answered = self.contact.is_answered.load(Ordering::Relaxed);
         match self.deadline.filter(|deadline| deadline.is_over() && is_answered) {
             Some(deadline) => {
@@ -215,18 +227,24 @@ impl Api {
         }
     }
 
-    async fn send_to(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> Result<Reply, reqwest::Error> {
-        let reply = Reply::of(base, self.prepared(base, request, key).send().await?).await?;
+    async fn send_to(
+        &self,
+        target: &Target,
+        request: &Request<'_>,
+        key: Option<&str>,
+    ) -> Result<Reply, reqwest::Error> {
+        let reply = Reply::of(&target.url, self.prepared(target, request, key).send().await?).await?;
         Ok(calls::with_guard_status(request, reply))
     }
 
-    fn prepared(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
+    fn prepared(&self, target: &Target, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
+        let base = &target.base;
         let mut url = base.clone();
         url.set_path(&format!("{}{}", base.path().trim_end_matches('/'), request.path));
         if !request.params.is_empty() {
             url.query_pairs_mut().extend_pairs(request.params);
         }
-        let mut builder = self.client.request(request.method.clone(), url);
+        let mut builder = target.client.request(request.method.clone(), url);
         if let Some(deadline) = self.deadline {
             builder = builder.timeout(REQUEST.min(deadline.left()));
         }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bus_keys;
+mod ca;
 mod depends;
 mod events;
 mod health;
@@ -19,6 +20,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
+pub use ca::{Ca, CaWhat};
 pub use depends::{Depends, DependsWhat};
 pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
@@ -64,13 +66,16 @@ pub struct Args {
 /// The flags that say which cluster to use.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Endpoint {
-    /// URLs of the API, comma separated; deployctl tries them in this order
+    /// URLs of the API, comma separated, http://, https:// or unix:///PATH; deployctl tries them in this order
     /// [default: that of the cluster in --dir; without --dir the local cluster's, else http://127.0.0.1:9003]
     #[arg(long, global = true, env = "DEPLOYD_API", value_name = "URL", value_delimiter = ',')]
     pub api: Vec<String>,
     /// Directory of the local cluster: state, logs, data [default: .deployd/run of the checkout]
     #[arg(long, global = true, env = "DEPLOYD_DIR", value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// CA that signed the certificate of the API (PEM), for https:// [default: the CAs of this machine]
+    #[arg(long, global = true, env = "DEPLOYD_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -134,6 +139,8 @@ pub enum Command {
     Notifies(Notifies),
     /// Write the keys of the processes on the bus, and the NATS accounts that know them
     BusKeys(BusKeys),
+    /// Make a certificate authority, and certificates for the API, NATS, etcd and their clients
+    Ca(Ca),
     /// Write the cluster's state to a file
     Backup(Backup),
     /// Restore the cluster's state from a backup

@@ -1,30 +1,32 @@
 //! `deployctl health`: checks endpoints. Health checks of images without a shell run it, and compose services wait with it for
 //! images without a check of their own.
 
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
 
+use crate::api::{self, Error};
 use crate::args;
 use devcluster::probe;
 
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Whether every endpoint is healthy; prints those that are not.
-pub async fn health(asked: &args::Health) -> bool {
+pub async fn health(asked: &args::Health, ca: Option<&Path>) -> Result<bool, Error> {
     let until = Instant::now() + asked.wait.unwrap_or_default();
-    let client = probe::client();
+    let client = api::client_trusting(ca, probe::DEADLINE)?;
     loop {
         let checks = asked.urls.iter().map(|url| probe::at(&client, url));
         let flaws: Vec<String> = join_all(checks).await.into_iter().filter_map(Result::err).collect();
         if flaws.is_empty() {
-            return true;
+            return Ok(true);
         }
         let next = Instant::now() + PAUSE;
         if next > until {
             flaws.iter().for_each(|flaw| eprintln!("{flaw}"));
-            return false;
+            return Ok(false);
         }
         sleep_until(next).await;
     }
@@ -34,6 +36,10 @@ pub async fn health(asked: &args::Health) -> bool {
 mod tests {
     use super::*;
     use crate::api::tests::server;
+
+    async fn health(asked: &args::Health) -> bool {
+        super::health(asked, None).await.unwrap()
+    }
 
     fn asked(urls: &[&str], wait: Option<Duration>) -> args::Health {
         args::Health { urls: urls.iter().map(|url| (*url).to_owned()).collect(), wait }

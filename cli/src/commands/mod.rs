@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod backup;
 pub mod bus_keys;
+pub mod ca;
 pub mod delete;
 pub mod depends;
 pub mod drift;
@@ -30,13 +31,14 @@ use crate::{Error, endpoint};
 /// Runs the command.
 pub async fn run(args: &Args) -> Result<Exit, Error> {
     let dir = || endpoint::directory(&args.endpoint);
-    let api = || -> Result<Api, Error> { Ok(Api::new(&endpoint::api(&args.endpoint)?)?) };
+    let api =
+        || -> Result<Api, Error> { Ok(Api::trusting(&endpoint::api(&args.endpoint)?, args.endpoint.ca.as_deref())?) };
     match &args.command {
         Command::Up(flags) => up::up(&dir(), flags).await?,
         Command::Down(flags) => up::down::down(&dir(), flags).await?,
         Command::Supervise => devcluster::start::supervise(&dir()).await?,
         Command::Status => return well(status::status(&dir(), &api()?).await?),
-        Command::Health(flags) => return well(health::health(flags).await),
+        Command::Health(flags) => return well(health::health(flags, args.endpoint.ca.as_deref()).await?),
         Command::Clear(flags) => clear(&flags.cluster).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
         Command::Plan(flags) => return Ok(plan::plan(&api()?, flags).await?),
@@ -62,6 +64,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Constraints(flags) => switches::constraints(&api()?, &flags.what).await?,
         Command::Policy(flags) => policy::policy(&api()?, &flags.what).await?,
         Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
+        Command::Ca(flags) => ca::ca(&flags.what)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
         Command::Restore(flags) => backup::restore(&api()?, flags).await?,
         Command::Notifies(flags) => switches::notifies(&api()?, &flags.what).await?,

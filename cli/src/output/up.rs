@@ -47,7 +47,7 @@ fn program(dir: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let short = |path: &Path| path.strip_prefix(&here).unwrap_or(path).display().to_string();
     let program = std::env::current_exe().map_or_else(|_| "deployctl".to_owned(), |path| short(&path));
-    if dir == endpoint::directory(&Endpoint { api: Vec::new(), dir: None }) {
+    if dir == endpoint::directory(&Endpoint { api: Vec::new(), dir: None, ca: None }) {
         program
     } else {
         format!("{program} --dir {}", short(dir))

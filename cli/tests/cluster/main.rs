@@ -26,4 +26,5 @@ mod receiver;
 mod rewound;
 mod rollouts;
 mod switches;
+mod tls;
 mod up;

@@ -21,6 +21,8 @@ const SCHEDULERS: u16 = 2;
 const APISERVERS: u16 = 2;
 /// Everything listens here only.
 const HOST: &str = "127.0.0.1";
+/// Longest path of a unix socket on Linux.
+const LONGEST_SOCKET: usize = 107;
 /// Everything that leads to this machine and not to the network.
 const LOOPBACK: &str = "127.0.0.0/8";
 
@@ -133,6 +135,7 @@ pub fn plan(facts: &Facts<'_>) -> Cluster {
     Cluster {
         cluster: facts.cluster.to_owned(),
         api: children.iter().filter(served).map(|child| format!("http://{}", child.listen)).collect(),
+        sockets: (1..=APISERVERS).filter_map(|n| socket(facts, n)).collect(),
         nats,
         etcd,
         nodes: (1..=facts.settings.nodes).map(node_name).collect(),
@@ -260,7 +263,17 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let mut words = command(&program, &["--name", &name, "--listen", &address, "--nats", nats]);
     words.extend(credentials(facts, Member::Apiserver, &name));
     words.extend(callback_rules(facts));
+    let socket = socket(facts, number).into_iter();
+    words.extend(socket.flat_map(|path| ["--socket".to_owned(), path.display().to_string()]));
     child(&name, ProcessKind::Apiserver, address, words)
+}
+
+/// The unix socket of an apiserver; none in a directory whose path is too long for the kernel.
+fn socket(facts: &Facts<'_>, number: u16) -> Option<PathBuf> {
+    let name = if number == 1 { "api.sock".to_owned() } else { format!("api-{number}.sock") };
+    let path = facts.dir.join(name);
+    let fits = path.as_os_str().len() <= LONGEST_SOCKET && path.to_str().is_some();
+    (fits && !facts.settings.previous_flags).then_some(path)
 }
 
 /// Callbacks may lead to programs on this machine, except to the listeners of the cluster itself.
@@ -446,6 +459,22 @@ mod tests {
         let ports = fixed_ports(9100);
         assert_eq!((ports["apiserver-1"], ports["apiserver-2"]), (9100, 9101));
         assert!(fixed_ports(0).is_empty());
+    }
+
+    #[test]
+    fn each_apiserver_has_a_socket_and_the_previous_version_gets_none() {
+        let cluster_of = |settings: &Settings| {
+            let cluster = cluster(settings);
+            let apiservers = cluster.children.iter().filter(|child| child.role == ProcessKind::Apiserver);
+            let flags =
+                apiservers.map(|child| child.command.iter().skip_while(|word| *word != "--socket").nth(1).cloned());
+            (flags.collect::<Vec<_>>(), cluster.sockets)
+        };
+        let paths = ["/run dir/api.sock", "/run dir/api-2.sock"];
+        let expected = (paths.map(|path| Some(path.to_owned())).to_vec(), paths.map(PathBuf::from).to_vec());
+        assert_eq!(cluster_of(&settings(3)), expected);
+        let previous = Settings { previous_flags: true, ..settings(3) };
+        assert_eq!(cluster_of(&previous), (vec![None, None], Vec::new()));
     }
 
     #[test]

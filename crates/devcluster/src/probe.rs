@@ -9,7 +9,8 @@ use tokio::time::timeout;
 
 use crate::state::{Child, ProcessKind};
 
-const DEADLINE: Duration = Duration::from_secs(2);
+/// Deadline of one check.
+pub const DEADLINE: Duration = Duration::from_secs(2);
 
 pub fn client() -> Client {
     fabric::http::client(DEADLINE)

@@ -1,7 +1,9 @@
 //! Prepares a cluster's directory and starts its supervisor, in this process or in the background.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,6 +21,8 @@ use crate::state::Cluster;
 use crate::supervisor::{self, Journal, Supervisor};
 use crate::{Error, child, docker, lock, plan, ports, preflight, stop};
 
+const PRIVATE: u32 = 0o700;
+
 /// The supervisor of a cluster that this process started.
 #[derive(Debug)]
 pub enum Running {
@@ -28,7 +32,7 @@ pub enum Running {
 
 /// Creates the directory and takes its lock; none when a running cluster holds the lock.
 pub fn take_directory(dir: &Path) -> Result<Option<File>, Error> {
-    make_directory(dir)?;
+    make_private(dir)?;
     lock::take(dir).map_err(|source| Error::Prepare { path: dir.join(lock::FILE), source })
 }
 
@@ -135,6 +139,28 @@ pub async fn supervise(dir: &Path) -> Result<(), Error> {
     Ok(Supervisor::new(dir, Journal::Standard)?.run(Shutdown::on_signals()).await?)
 }
 
+/// Creates the cluster's directory, which only its user may enter: keys, sockets and logs are in it. One that a cluster has used
+/// before is closed; any other existing directory is left as the user made it.
+fn make_private(path: &Path) -> Result<(), Error> {
+    let prepare = |source| Error::Prepare { path: path.to_owned(), source };
+    if path.is_dir() {
+        let is_ours = stop::has_cluster(path);
+        return if is_ours {
+            fs::set_permissions(path, Permissions::from_mode(PRIVATE)).map_err(prepare)
+        } else {
+            Ok(())
+        };
+    }
+    if let Some(parent) = path.parent() {
+        make_directory(parent)?;
+    }
+    match fs::DirBuilder::new().mode(PRIVATE).create(path) {
+        // Another `up` was faster; the lock decides.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(prepare),
+    }
+}
+
 fn make_directory(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(|source| Error::Prepare { path: path.to_owned(), source })
 }
@@ -143,4 +169,30 @@ fn make_directory(path: &Path) -> Result<(), Error> {
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_nanos()) ^ (now.as_secs() << 20) ^ (u64::from(std::process::id()) << 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_user_may_enter_the_directory_of_a_cluster() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("a/run");
+        let mode = || fs::metadata(&dir).unwrap().permissions().mode() & 0o777;
+        let lock = take_directory(&dir).unwrap();
+        assert!(lock.is_some() && mode() == 0o700, "{:o}", mode());
+        fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        drop(lock);
+        take_directory(&dir).unwrap();
+        assert_eq!(mode(), 0o700, "a directory of the version before is closed");
+    }
+
+    #[test]
+    fn a_directory_of_the_user_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        take_directory(folder.path()).unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o755);
+    }
 }

@@ -21,6 +21,9 @@ pub struct Cluster {
     pub cluster: String,
     /// URLs of the apiservers.
     pub api: Vec<String>,
+    /// Unix sockets of the apiservers.
+    #[serde(default)]
+    pub sockets: Vec<PathBuf>,
     /// URL of the NATS server.
     pub nats: String,
     /// URL of the etcd server.
@@ -158,6 +161,7 @@ mod tests {
         Cluster {
             cluster: "local-1".to_owned(),
             api: vec!["http://127.0.0.1:9003".to_owned()],
+            sockets: vec!["/run/api.sock".into()],
             nats: "nats://127.0.0.1:2".to_owned(),
             etcd: "http://127.0.0.1:1".to_owned(),
             nodes: vec!["node-1".to_owned()],

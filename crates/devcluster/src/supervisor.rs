@@ -254,6 +254,7 @@ mod tests {
         Cluster {
             cluster: "c".to_owned(),
             api: Vec::new(),
+            sockets: Vec::new(),
             nats: String::new(),
             etcd: String::new(),
             nodes: Vec::new(),

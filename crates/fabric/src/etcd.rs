@@ -4,6 +4,7 @@
 //! with one of three members down). The endpoint that answered last is tried first. A write is only repeated with the
 //! same values under the same guard, so repeating one that was stored changes nothing.
 
+mod endpoint;
 mod page;
 mod watch;
 mod writer;
@@ -12,13 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use etcd_client::{Client, Compare, CompareOp, ConnectOptions, PutOptions, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+pub use self::endpoint::Args;
 pub use self::page::{Ask, Page};
 pub use self::writer::Writer;
 
+use self::endpoint::Endpoint;
 use crate::backoff;
 use crate::election::Guard;
 
@@ -33,28 +36,6 @@ const LARGEST_ANSWER: usize = 256 << 20;
 /// Queue of changes per watcher. When it is full, the watch waits and etcd keeps the rest.
 const WATCH_QUEUE: usize = 1024;
 
-/// Where etcd is.
-#[derive(Debug, Clone, clap::Args)]
-#[group(skip)]
-pub struct Args {
-    /// etcd endpoints, comma separated; a failed call is retried on the next one
-    #[arg(
-        long = "etcd",
-        env = "DEPLOYD_ETCD",
-        default_value = "http://127.0.0.1:2379",
-        value_delimiter = ',',
-        value_name = "URL"
-    )]
-    pub endpoints: Vec<String>,
-}
-
-impl Args {
-    /// One endpoint, for tests and tools.
-    pub fn at(endpoint: impl Into<String>) -> Self {
-        Self { endpoints: vec![endpoint.into()] }
-    }
-}
-
 /// Errors of the etcd client.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -66,6 +47,25 @@ pub enum Error {
     },
     #[error("no etcd endpoint is given")]
     NoEndpoint,
+    #[error("cannot read credentials for etcd from {path}")]
+    Credentials {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("etcd at {endpoints} cannot be used: {problem}; check --etcd-ca, --etcd-cert and the address in --etcd")]
+    Tls {
+        endpoints: String,
+        problem: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error("etcd at {endpoints} refused our credentials; check --etcd-user, --etcd-password-file and --etcd-cert")]
+    Refused {
+        endpoints: String,
+        #[source]
+        source: Box<Error>,
+    },
     /// No endpoint answered in time.
     #[error("etcd did not answer in time while {doing}")]
     TimedOut { doing: &'static str },
@@ -88,7 +88,12 @@ impl Error {
         let Self::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = self else { return false };
         // PermissionDenied, Unauthenticated. etcd answers a call without a user with InvalidArgument; only the text
         // distinguishes it from a bad request.
-        matches!(status.code() as i32, 7 | 16) || status.message().contains("user name is empty")
+        matches!(status.code() as i32, 7 | 16)
+            || ["user name is empty", "authentication failed"].iter().any(|text| status.message().contains(text))
+    }
+
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Failed { source, .. } if is_final(source))
     }
 
     /// etcd has reached its quota and refuses every write until an operator frees space.
@@ -175,11 +180,6 @@ struct Shared {
     preferred: AtomicUsize,
 }
 
-struct Endpoint {
-    url: String,
-    client: Client,
-}
-
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.shared.endpoints.iter().map(|endpoint| &endpoint.url)).finish()
@@ -189,16 +189,7 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Connects and waits up to 30 s until an endpoint answers.
     pub async fn connect(args: &Args) -> Result<Self, Error> {
-        let mut endpoints = Vec::new();
-        for url in args.endpoints.iter().map(|url| url.trim()).filter(|url| !url.is_empty()) {
-            let client = Client::connect([url], Some(options()))
-                .await
-                .map_err(|source| Error::Endpoint { endpoint: url.to_owned(), source })?;
-            endpoints.push(Endpoint { url: url.to_owned(), client });
-        }
-        if endpoints.is_empty() {
-            return Err(Error::NoEndpoint);
-        }
+        let endpoints = Endpoint::all(args).await?;
         let store = Self { shared: Arc::new(Shared { endpoints, preferred: AtomicUsize::new(0) }) };
         store.wait_answer().await?;
         Ok(store)
@@ -216,12 +207,35 @@ impl Store {
                     warn_of_corruption(status.version());
                     return Ok(());
                 }
-                Err(error) if started.elapsed() >= PATIENCE => return Err(error),
                 Err(error) => {
+                    // Certificates and passwords do not become right by waiting.
+                    let error = self.explained(error).await;
+                    if matches!(error, Error::Tls { .. } | Error::Refused { .. }) || started.elapsed() >= PATIENCE {
+                        return Err(error);
+                    }
                     tracing::warn!(endpoints = ?self, %error, attempt, "etcd does not answer, retrying");
                 }
             }
             tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
+        }
+    }
+
+    /// The same error, or what is wrong with certificates or credentials. TLS is to blame when no endpoint accepts it.
+    async fn explained(&self, error: Error) -> Error {
+        let urls = || self.shared.endpoints.iter().map(|endpoint| endpoint.url.as_str()).collect::<Vec<_>>().join(",");
+        if error.is_denied() {
+            return Error::Refused { endpoints: urls(), source: Box::new(error) };
+        }
+        let mut problem = None;
+        for endpoint in &self.shared.endpoints {
+            problem = endpoint.tls_problem().await;
+            if problem.is_none() {
+                return error;
+            }
+        }
+        match problem {
+            Some(problem) => Error::Tls { endpoints: urls(), problem, source: Box::new(error) },
+            None => error,
         }
     }
 
@@ -308,13 +322,18 @@ impl Store {
                 tokio::time::sleep(wait).await;
             }
             let index = self.shared.preferred.load(Ordering::Relaxed) % count;
-            match tokio::time::timeout(effort.per_try, operation(self.shared.endpoints[index].client.clone())).await {
+            let endpoint = &self.shared.endpoints[index];
+            let once = async {
+                let client = endpoint.client(doing).await?;
+                operation(client).await.map_err(|source| Error::Failed { doing, source })
+            };
+            match tokio::time::timeout(effort.per_try, once).await {
                 Ok(Ok(done)) => return Ok(done),
-                Ok(Err(source)) if is_final(&source) => return Err(Error::Failed { doing, source }),
-                Ok(Err(source)) => last = Error::Failed { doing, source },
+                Ok(Err(error)) if error.is_final() => return Err(error),
+                Ok(Err(error)) => last = error,
                 Err(_) => last = Error::TimedOut { doing },
             }
-            tracing::debug!(endpoint = self.shared.endpoints[index].url, error = %last, "trying the next endpoint");
+            tracing::debug!(endpoint = endpoint.url, error = %last, "trying the next endpoint");
             self.shared.preferred.store((index + 1) % count, Ordering::Relaxed);
         }
         Err(last)
@@ -331,15 +350,6 @@ impl Guard {
     fn compare(&self) -> Compare {
         Compare::create_revision(self.key.as_str(), CompareOp::Equal, i64::try_from(self.term).unwrap_or(i64::MAX))
     }
-}
-
-fn options() -> ConnectOptions {
-    ConnectOptions::new()
-        .with_connect_timeout(Duration::from_secs(1))
-        // etcd closes connections of clients that ping more often than every 5 s.
-        .with_keep_alive(Duration::from_secs(6), Duration::from_secs(3))
-        .with_keep_alive_while_idle(true)
-        .with_require_leader(true)
 }
 
 fn operation(op: &Op) -> TxnOp {

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::api::{self, Api};
 use crate::args::Up;
 use crate::commands::status;
+use crate::endpoint;
 use crate::output;
 use crate::output::progress::Progress;
 
@@ -91,7 +92,7 @@ async fn bring_up(dir: &Path, asked: &Up, engine: &Engine, started: Instant) -> 
     let brought = async {
         let cluster = ready::wait(dir, asked.timeout, &progress).await?;
         progress.update("the cluster is ready");
-        let api = Api::new(&cluster.api)?;
+        let api = Api::new(&endpoint::urls(&cluster))?;
         match demo::import(engine).await {
             // With --no-demo the image is only a convenience for `apply`.
             Err(demo::Error::NotBuilt(_)) if asked.no_demo => {}
@@ -128,7 +129,7 @@ async fn already_running(dir: &Path, asked: &Up) -> Result<(), Error> {
         }
     };
     eprintln!("a cluster of {} nodes is already running in {}:", cluster.nodes.len(), dir.display());
-    let well = status::status(dir, &Api::new(&cluster.api)?).await?;
+    let well = status::status(dir, &Api::new(&endpoint::urls(&cluster))?).await?;
     eprintln!("`deployctl status` shows it again, `deployctl down` stops it");
     if well { Ok(()) } else { Err(Error::Unwell(dir.to_owned())) }
 }

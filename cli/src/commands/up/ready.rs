@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::api::{self, Api};
+use crate::endpoint;
 use crate::output::progress::Progress;
 use devcluster::state::{self, Child, Cluster};
 use devcluster::{child, probe};
@@ -75,7 +76,7 @@ async fn look(client: &reqwest::Client, cluster: &Cluster) -> Result<Missing, Er
     if !processes.is_empty() {
         return Ok(Missing::Processes(processes));
     }
-    let api = Api::new(&cluster.api)?;
+    let api = Api::new(&endpoint::urls(cluster))?;
     let alive = match api.nodes().await {
         Ok(nodes) => nodes.iter().filter(|node| cluster.nodes.contains(&node.name) && node.state == "alive").count(),
         Err(error) => return Ok(Missing::Cluster(error.to_string())),

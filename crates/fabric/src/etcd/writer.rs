@@ -140,7 +140,7 @@ mod tests {
 
         /// Sends a transaction like a timed-out attempt that arrives late.
         async fn arrives(&self, transaction: Txn) -> bool {
-            let client = &self.store.shared.endpoints[0].client;
+            let client = self.store.shared.endpoints[0].client("testing").await.unwrap();
             client.clone().txn(transaction).await.unwrap().succeeded()
         }
     }

@@ -15,10 +15,15 @@ pub type EtcdServer = Server<Etcd>;
 impl EtcdServer {
     /// Starts it with its data in `dir` and waits until it answers; port 0 means any free port.
     pub async fn start(dir: &Path, port: u16) -> Result<Self, Error> {
+        Self::start_with(dir, port, &[]).await
+    }
+
+    /// Like [`EtcdServer::start`], with further flags, which replace ours of the same name.
+    pub async fn start_with(dir: &Path, port: u16, flags: &[String]) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
         let arguments = etcd_arguments(&dir.join("data"), port, super::free_port());
-        let arguments = arguments.into_iter().map(OsString::from).collect();
+        let arguments = arguments.iter().chain(flags).map(OsString::from).collect();
         Self::begin(Launch { program: "etcd", arguments, port, log: dir.join("etcd.log") }).await
     }
 }
@@ -29,8 +34,15 @@ impl Kind for Etcd {
     async fn answers(port: u16) -> bool {
         let reading = async {
             let mut client = etcd_client::Client::connect([format!("http://127.0.0.1:{port}")], None).await.ok()?;
-            // A read goes through the leader: an answer means that the single member has elected itself.
-            client.get("/", None).await.ok()
+            // A read goes through the leader: an answer means that the single member has elected itself. With authentication it
+            // refuses the read.
+            match client.get("/", None).await {
+                Ok(_) => Some(()),
+                Err(etcd_client::Error::GRpcStatus(status)) if status.message().contains("user name is empty") => {
+                    Some(())
+                }
+                Err(_) => None,
+            }
         };
         matches!(tokio::time::timeout(Duration::from_secs(1), reading).await, Ok(Some(_)))
     }

@@ -39,6 +39,19 @@ pub struct Args {
     /// neither shows in the process list
     #[arg(long = "nats-credentials-file", env = "DEPLOYD_NATS_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
+    /// CA that signed the certificates of the NATS servers (PEM); the connection then uses TLS. `tls://` without it uses the
+    /// CAs of this machine
+    #[arg(id = "nats_ca", long = "nats-ca", env = "DEPLOYD_NATS_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Certificate of this process for NATS servers that verify their clients (PEM), with --nats-key
+    #[arg(id = "nats_cert", long = "nats-cert", env = "DEPLOYD_NATS_CERT", value_name = "FILE", requires = "nats_key")]
+    pub cert: Option<PathBuf>,
+    /// Private key of --nats-cert (PEM)
+    #[arg(id = "nats_key", long = "nats-key", env = "DEPLOYD_NATS_KEY", value_name = "FILE", requires = "nats_cert")]
+    pub key: Option<PathBuf>,
+    /// Connect to NATS servers on other machines without TLS; anybody between may read orders and specs
+    #[arg(id = "insecure_bus", long = "insecure-bus", env = "DEPLOYD_INSECURE_BUS")]
+    pub insecure: bool,
     /// Servers that hold each stream: 3 where three servers form a cluster. Streams that exist are raised to it, never lowered
     #[arg(long = "stream-replicas", env = "DEPLOYD_STREAM_REPLICAS", default_value_t = 1, value_name = "COUNT",
         value_parser = clap::value_parser!(u8).range(1..=5))]
@@ -48,7 +61,44 @@ pub struct Args {
 impl Args {
     /// One server, for tests and tools.
     pub fn at(url: impl Into<String>) -> Self {
-        Self { urls: vec![url.into()], credentials_file: None, stream_replicas: 1 }
+        Self {
+            urls: vec![url.into()],
+            credentials_file: None,
+            ca: None,
+            cert: None,
+            key: None,
+            insecure: false,
+            stream_replicas: 1,
+        }
+    }
+
+    /// Refuses servers on other machines that would be reached unencrypted.
+    pub fn check(&self) -> Result<(), String> {
+        let open = self.servers().find(|(host, _)| !crate::tls::is_loopback(host));
+        match open {
+            Some((host, _)) if !self.uses_tls() && !self.insecure => Err(format!(
+                "--nats {host} is another machine, and orders and specs would travel unencrypted: give --nats-ca \
+                 (docs/operations.md, TLS), or allow it with --insecure-bus"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn uses_tls(&self) -> bool {
+        let is_tls = |url: &String| url.trim().starts_with("tls://");
+        self.ca.is_some() || self.cert.is_some() || self.urls.iter().any(is_tls)
+    }
+
+    /// The settings of a connection that concern TLS. The files are read for each connection, so renewed ones need no restart.
+    fn secure(&self, options: ConnectOptions) -> ConnectOptions {
+        if !self.uses_tls() {
+            // A server names the others of its cluster, which are on other machines.
+            return if self.insecure { options } else { options.ignore_discovered_servers() };
+        }
+        let options = options.require_tls(true);
+        let options = self.ca.iter().fold(options, |options, ca| options.add_root_certificates(ca.clone()));
+        let pair = self.cert.clone().zip(self.key.clone());
+        pair.into_iter().fold(options, |options, (cert, key)| options.add_client_certificate(cert, key))
     }
 
     /// Host and port of each server; malformed URLs are left out, connecting reports them.
@@ -78,7 +128,7 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
         attempt += 1;
         let (connected_tx, connected) = watch::channel(false);
         let (connections_tx, connections) = watch::channel(0);
-        let options = credentials.clone().identify(options(name, connected_tx, connections_tx));
+        let options = args.secure(credentials.clone().identify(options(name, connected_tx, connections_tx)));
         match options.connect(addresses.as_slice()).await {
             Ok(client) => {
                 let jetstream =
@@ -91,6 +141,9 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
                 if matches!(source.kind(), ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication)
                 {
                     return Err(Error::Refused { addresses: shown, source });
+                }
+                if let Some(problem) = crate::tls::problem(&source) {
+                    return Err(Error::Tls { addresses: shown, problem, source });
                 }
                 if started.elapsed() >= PATIENCE {
                     return Err(Error::Unreachable { addresses: shown, waited: PATIENCE, source });

@@ -30,6 +30,15 @@ pub enum Error {
         #[source]
         source: async_nats::ConnectError,
     },
+    #[error(
+        "the NATS server at {addresses} cannot be used: {problem}; check --nats-ca, --nats-cert and the address in --nats"
+    )]
+    Tls {
+        addresses: String,
+        problem: String,
+        #[source]
+        source: async_nats::ConnectError,
+    },
     /// The server cannot sync to disk before it acknowledges, so commands could be lost.
     #[error(
         "nats-server {version} is too old: it cannot sync JetStream to disk before it acknowledges; \
@@ -108,6 +117,7 @@ impl From<Error> for RequestError {
             | Error::Credentials { .. }
             | Error::Unreachable { .. }
             | Error::Refused { .. }
+            | Error::Tls { .. }
             | Error::TooOld { .. }
             | Error::Encode { .. }
             | Error::TimedOut { .. }

@@ -9,3 +9,4 @@ mod elections;
 mod servers;
 mod store;
 mod streams;
+mod tls;

@@ -131,7 +131,7 @@ async fn a_dead_second_endpoint_fails_no_call() {
     for endpoints in
         [["http://127.0.0.1:1".to_owned(), etcd.server.url()], [etcd.server.url(), "http://127.0.0.1:1".to_owned()]]
     {
-        let store = Store::connect(&Args { endpoints: endpoints.to_vec() }).await.unwrap();
+        let store = Store::connect(&Args { endpoints: endpoints.to_vec(), ..Args::at("") }).await.unwrap();
         for n in 0..50 {
             let done = store.commit(None, &[put("/d", &n.to_string())]).await;
             assert!(matches!(done, Ok(CommitResult::Stored)), "{done:?}");

@@ -1,0 +1,203 @@
+//! One connection: its handshake, its requests, its end.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use fabric::shutdown::Shutdown;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep_until};
+
+use super::forwarded;
+use super::peer::Peer;
+use super::sockets::Stream;
+use super::transport::{Opened, Transport};
+use crate::http::browser::Hosts;
+use crate::http::respond::Refused;
+use crate::peers::{Busy, Connection, PeerLimit, Permit};
+
+/// Paths without a limit per peer: health checks and monitors must get through.
+const ADMIN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// Paths that are answered under every name, and without TLS.
+const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
+/// Deadline for the head of a request; also the idle timeout of a connection.
+const LONGEST_HEAD: Duration = Duration::from_secs(30);
+/// At shutdown, a connection younger than this is not idle: its first request may be arriving.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
+const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// Answers the requests of one connection.
+pub(super) struct Handler {
+    pub(super) router: Router,
+    pub(super) requests: PeerLimit,
+    pub(super) hosts: Arc<Hosts>,
+    pub(super) transport: Arc<Transport>,
+    pub(super) peer: Peer,
+}
+
+/// What the connection is, as far as answers depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Unix,
+    Tls,
+    Plain,
+}
+
+/// Opens the connection and serves it to its end.
+pub(super) async fn run(stream: Stream, connection: Arc<Connection>, handler: Handler, closing: Shutdown) {
+    let stream = match stream {
+        Stream::Unix(stream) => return serve(stream, Kind::Unix, connection, handler, closing).await,
+        Stream::Tcp(stream) => stream,
+    };
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    let opened = tokio::select! {
+        opened = handler.transport.open(stream, handler.address()) => opened,
+        () = connection.closed() => None,
+    };
+    match opened {
+        Some(Opened::Plain(stream)) => serve(stream, Kind::Plain, connection, handler, closing).await,
+        Some(Opened::Tls(stream)) => serve(stream, Kind::Tls, connection, handler, closing).await,
+        None => {}
+    }
+}
+
+impl Handler {
+    /// The address that the connection comes from. The unix socket counts as this machine.
+    fn address(&self) -> IpAddr {
+        self.peer.address().unwrap_or(LOOPBACK)
+    }
+
+    async fn answer(&self, kind: Kind, connection: &Connection, request: hyper::Request<Incoming>) -> Response {
+        let busy = connection.begin();
+        let path = request.uri().path();
+        let is_admin = ADMIN.contains(&path);
+        let judged = self.judge(kind, HEALTH.contains(&path), &request).and_then(|()| self.client(kind, &request));
+        let peer = match judged {
+            Ok(peer) => peer,
+            Err(refused) => return refused.into_response(),
+        };
+        let permit = match self.requests.acquire(peer.source()) {
+            Ok(permit) => Some(permit),
+            Err(_) if is_admin => None,
+            Err(full) => return Refused::too_many("requests in flight", full).into_response(),
+        };
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        let router = TowerToHyperService::new(self.router.clone());
+        let response = router.call(request).await.unwrap_or_else(|never| match never {});
+        response.map(|inner| Body::new(Counted { inner, _held: (busy, permit) }))
+    }
+
+    /// Whether the request may come on this connection; before anything else. Health checks may use any name, need no TLS
+    /// and learn nothing of the cluster.
+    fn judge(&self, kind: Kind, is_health: bool, request: &hyper::Request<Incoming>) -> Result<(), Refused> {
+        if is_health {
+            return Ok(());
+        }
+        if kind == Kind::Plain && !self.transport.admits_plain(self.address()) {
+            return Err(Refused::new(StatusCode::FORBIDDEN, UNENCRYPTED));
+        }
+        match kind {
+            // No name leads to a unix socket, so none can be misused.
+            Kind::Unix => self.hosts.check_page(request.headers()),
+            Kind::Tls | Kind::Plain => self.hosts.check(request.headers(), request.uri()),
+        }
+    }
+
+    /// The sender of the request: the client of the connection, or the one that a trusted proxy names.
+    fn client(&self, kind: Kind, request: &hyper::Request<Incoming>) -> Result<Peer, Refused> {
+        if kind == Kind::Unix || !self.transport.is_proxy(self.address()) {
+            return Ok(self.peer.clone());
+        }
+        let client = forwarded::client(request.headers(), self.address(), &self.transport.proxies);
+        let both =
+            "the request has Forwarded and X-Forwarded-For; the proxy must remove the one that it does not write";
+        client.map(Peer::at).map_err(|forwarded::Ambiguous| Refused::bad_request(both))
+    }
+}
+
+const UNENCRYPTED: &str = "this connection is not encrypted, and the API answers only /healthz and /readyz there; use https \
+    (--tls-cert and --tls-key of the apiserver), or name your proxy with --behind-proxy";
+
+/// A body whose request counts as in flight until the body is sent.
+struct Counted {
+    inner: Body,
+    _held: (Busy, Option<Permit>),
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+async fn serve<S>(stream: S, kind: Kind, connection: Arc<Connection>, handler: Handler, closing: Shutdown)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let first_request = Instant::now() + FIRST_REQUEST;
+    let handler = Arc::new(handler);
+    let service = service_fn(|request| {
+        let (handler, connection) = (handler.clone(), connection.clone());
+        async move { Ok::<_, std::convert::Infallible>(handler.answer(kind, &connection, request).await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    let end = async {
+        closing.wait().await;
+        sleep_until(first_request).await;
+    };
+    let result = tokio::select! {
+        // Requests that have arrived come before the shutdown.
+        biased;
+        result = serving.as_mut() => result,
+        () = connection.closed() => {
+            if connection.is_busy() {
+                // A request arrived at this moment: answer it first.
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            } else {
+                return;
+            }
+        }
+        () = end => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended with an error");
+    }
+}

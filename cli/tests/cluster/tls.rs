@@ -1,0 +1,114 @@
+//! docs/operations.md, TLS: its commands and settings, on real servers and processes of this machine.
+
+use std::path::Path;
+use std::process::Output;
+
+use fabric::local::{EtcdServer, NatsServer, Syncing, free_port, open_accounts};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::cluster::{program, repository, text};
+
+/// The lines of the blocks of this kind in the section.
+fn block(kind: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(repository().join("docs/operations.md")).expect("docs/operations.md");
+    let (_, section) = page.split_once("\n## TLS\n").expect("the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let fence = format!("```{kind}\n");
+    let blocks = section.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
+    let lines: Vec<String> = blocks.flat_map(str::lines).map(str::to_owned).collect();
+    assert!(!lines.is_empty(), "no block {kind}");
+    lines
+}
+
+/// A control plane as the page sets it up, except for the addresses.
+struct Secure {
+    dir: TempDir,
+    api: String,
+    _nats: NatsServer,
+    _etcd: EtcdServer,
+    _processes: Vec<Child>,
+}
+
+impl Secure {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        for command in block("sh tls").iter().filter(|line| line.starts_with("deployctl ca ")) {
+            let output = deployctl(dir.path(), &command.split_whitespace().skip(1).collect::<Vec<_>>()).await;
+            assert!(output.status.success(), "{command}: {}", text(&output));
+        }
+        let here = |line: &str| line.replace("tls/", &format!("{}/tls/", dir.path().display()));
+        let tls = block("conf nats").iter().map(|line| here(line) + "\n").collect::<String>();
+        let accounts = format!("{}{tls}", open_accounts());
+        let home = dir.path().join("nats");
+        let nats = NatsServer::start_configured(&home, 0, Syncing::Always, &accounts).await.expect("a NATS server");
+        // The plain port is for the test that waits for etcd.
+        let (plain, port) = (free_port(), free_port());
+        let mut flags: Vec<String> = block("conf etcd").iter().map(|line| here(line)).collect();
+        flags.push(format!("--listen-client-urls=http://127.0.0.1:{plain},https://127.0.0.1:{port}"));
+        flags.push(format!("--advertise-client-urls=https://127.0.0.1:{port}"));
+        let etcd = EtcdServer::start_with(&dir.path().join("etcd"), plain, &flags).await.expect("an etcd");
+        let settings = |line: &String| {
+            let line = here(line).replace("nats://10.0.0.1:4222", &nats.url());
+            let line = line.replace("10.0.0.1:2379", &format!("127.0.0.1:{port}"));
+            line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        };
+        let settings: Vec<(String, String)> = block("conf env").iter().filter_map(settings).collect();
+        let api = format!("127.0.0.1:{}", free_port());
+        let admin = format!("127.0.0.1:{}", free_port());
+        let start = |name: &str, listen: &str| {
+            let mut command = Command::new(program(name));
+            command.env_clear().envs(settings.clone()).args(["--listen", listen]).kill_on_drop(true);
+            command.spawn().expect("it starts")
+        };
+        let processes = vec![start("deployd-scheduler", &admin), start("deployd-apiserver", &api)];
+        Self { dir, api: format!("https://{api}"), _nats: nats, _etcd: etcd, _processes: processes }
+    }
+
+    async fn deployctl(&self, words: &[&str]) -> Output {
+        deployctl(self.dir.path(), words).await
+    }
+}
+
+async fn deployctl(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program("deployctl"));
+    command
+        .args(words)
+        .current_dir(folder)
+        .env_remove("DEPLOYD_API")
+        .env_remove("DEPLOYD_DIR")
+        .env_remove("DEPLOYD_CA");
+    command.output().await.expect("deployctl runs")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_with_tls_everywhere_is_set_up_as_the_page_says() {
+    let secure = Secure::start().await;
+    let ready = format!("{}/readyz", secure.api);
+    let output = secure.deployctl(&["--ca", "tls/ca.pem", "health", "--wait", "60s", &ready]).await;
+    assert!(output.status.success(), "{}", text(&output));
+    let commands = block("sh tls");
+    let user = commands.iter().find(|line| line.contains("--api https://")).expect("the command of a user");
+    let words = user.replace("https://10.0.0.1:9003", &secure.api);
+    let output = secure.deployctl(&words.split_whitespace().skip(1).collect::<Vec<_>>()).await;
+    assert!(output.status.success(), "{user}: {}", text(&output));
+
+    let output = secure.deployctl(&["--api", &secure.api, "node", "list"]).await;
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("--ca FILE"), "{}", text(&output));
+    let plain = secure.api.replace("https://", "http://");
+    let output = secure.deployctl(&["--api", &plain, "node", "list"]).await;
+    assert!(!output.status.success() && text(&output).contains("write https://"), "{}", text(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_ca_is_not_made_and_the_first_prints_its_hash() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let init = ["ca", "init", "tls", "--host", "deployd.example"];
+    let output = deployctl(dir.path(), &init).await;
+    assert!(output.status.success(), "{}", text(&output));
+    let hash = text(&output).lines().find_map(|line| line.strip_prefix("CA SHA-256 ").map(str::len));
+    assert_eq!(hash, Some(64), "{}", text(&output));
+    let output = deployctl(dir.path(), &init).await;
+    assert!(!output.status.success() && text(&output).contains("ca issue"), "{}", text(&output));
+}
