@@ -148,6 +148,7 @@ pub fn command(command: &Command) -> String {
         Verb::SetPolicy { namespace, policy } => format!("policy of {namespace}: {}", policy.level),
         Verb::CreateToken { token } => format!("create token {}", token.id),
         Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::ReportRefused { requests } => format!("report {} refused requests", requests.len()),
         Verb::EnforceAccess { enforced } => format!("enforce access: {enforced}"),
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::Restore { step } => format!("restore {step:?}"),

@@ -37,6 +37,8 @@ const LONGEST_HEAD: Duration = Duration::from_secs(30);
 /// At shutdown, a connection younger than this is not idle: its first request may be arriving.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
+const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
 /// Answers the requests of one connection.
 pub(super) struct Handler {
     pub(super) router: Router,
@@ -77,7 +79,7 @@ pub(super) async fn run(stream: Stream, connection: Arc<Connection>, handler: Ha
 impl Handler {
     /// The address that the connection comes from. The unix socket counts as this machine.
     fn address(&self) -> IpAddr {
-        self.peer.address().unwrap_or(IpAddr::from([127, 0, 0, 1]))
+        self.peer.address().unwrap_or(LOOPBACK)
     }
 
     async fn answer(&self, kind: Kind, connection: &Connection, request: hyper::Request<Incoming>) -> Response {

@@ -21,7 +21,7 @@ pub(super) struct Ambiguous;
 pub(super) fn client(headers: &HeaderMap, proxy: IpAddr, trusted: &[IpNet]) -> Result<IpAddr, Ambiguous> {
     let hops = match (headers.contains_key(X_FORWARDED_FOR), headers.contains_key(FORWARDED)) {
         (true, true) => return Err(Ambiguous),
-        (true, false) => list(headers, &X_FORWARDED_FOR, |entry| address(entry)),
+        (true, false) => list(headers, &X_FORWARDED_FOR, address),
         (false, true) => list(headers, &FORWARDED, forwarded_for),
         (false, false) => Vec::new(),
     };

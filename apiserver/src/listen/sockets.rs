@@ -10,6 +10,7 @@ use rustix::fs::Mode;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::time::timeout;
 
+use super::owner;
 use super::peer::Peer;
 
 /// Connections that the kernel holds until they are accepted.
@@ -138,7 +139,7 @@ fn of_tcp(stream: TcpStream, client: SocketAddr) -> Incoming {
 }
 
 fn of_unix(stream: UnixStream) -> Incoming {
-    let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
+    let uid = stream.peer_cred().ok().and_then(|credentials| owner::of_credentials(credentials.uid()));
     (Stream::Unix(stream), Peer::of_user(uid))
 }
 

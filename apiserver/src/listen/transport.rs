@@ -13,8 +13,8 @@ use super::forwarded;
 
 /// The first byte of every TLS connection: a handshake record.
 const HANDSHAKE: u8 = 0x16;
-/// How long a connection may be silent before its first byte.
-const FIRST_BYTE: Duration = Duration::from_secs(5);
+/// Deadline from the first byte to the end of the handshake.
+const LONGEST_OPENING: Duration = Duration::from_secs(5);
 /// How long a refused client may take to read the answer.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Answer to plain HTTP where TLS is spoken.
@@ -42,16 +42,22 @@ pub(super) enum Opened {
 impl Transport {
     /// Performs the handshake; none when the connection broke or was refused.
     pub(super) async fn open(&self, stream: TcpStream, from: IpAddr) -> Option<Opened> {
-        let Some(tls) = &self.tls else { return Some(Opened::Plain(stream)) };
+        match &self.tls {
+            None => Some(Opened::Plain(stream)),
+            Some(tls) => timeout(LONGEST_OPENING, self.negotiate(tls, stream, from)).await.ok().flatten(),
+        }
+    }
+
+    async fn negotiate(&self, tls: &ServerTls, stream: TcpStream, from: IpAddr) -> Option<Opened> {
         let mut first = [0];
-        match timeout(FIRST_BYTE, stream.peek(&mut first)).await {
-            Ok(Ok(1)) if first == [HANDSHAKE] => {}
-            Ok(Ok(1)) if self.is_proxy(from) => return Some(Opened::Plain(stream)),
-            Ok(Ok(1)) => {
+        match stream.peek(&mut first).await {
+            Ok(1) if first == [HANDSHAKE] => {}
+            Ok(1) if self.is_proxy(from) => return Some(Opened::Plain(stream)),
+            Ok(1) => {
                 refuse(stream).await;
                 return None;
             }
-            Ok(Ok(_) | Err(_)) | Err(_) => return None,
+            Ok(_) | Err(_) => return None,
         }
         match tls.accept(stream).await {
             Ok(stream) => Some(Opened::Tls(Box::new(stream))),

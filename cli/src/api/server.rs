@@ -63,7 +63,7 @@ impl Clients {
             (path, _) => Server {
                 url: url.clone(),
                 base: Url::parse(ON_SOCKET).expect("a constant that is a URL"),
-                client: self.on_socket(path.unwrap_or_default(), limit),
+                client: self.on_socket(&path.unwrap_or_default(), limit),
             },
         };
         urls.iter().map(server).collect()
@@ -80,11 +80,11 @@ impl Clients {
         })
     }
 
-    fn on_socket(&self, path: PathBuf, limit: Duration) -> Client {
+    fn on_socket(&self, path: &Path, limit: Duration) -> Client {
         // Without TLS there is no reason to read the CAs of this machine.
         let none: [Certificate; 0] = [];
         fabric::http::client_with(limit, |builder| {
-            self.patient(builder).unix_socket(path.clone()).tls_certs_only(none.clone())
+            self.patient(builder).unix_socket(path).tls_certs_only(none.clone())
         })
     }
 

@@ -40,8 +40,8 @@ impl Secure {
         let here = |line: &str| line.replace("tls/", &format!("{}/tls/", dir.path().display()));
         let tls = block("conf nats").iter().map(|line| here(line) + "\n").collect::<String>();
         let accounts = format!("{}{tls}", open_accounts());
-        let data = dir.path().join("nats");
-        let nats = NatsServer::start_configured(&data, 0, Syncing::Always, &accounts).await.expect("a NATS server");
+        let home = dir.path().join("nats");
+        let nats = NatsServer::start_configured(&home, 0, Syncing::Always, &accounts).await.expect("a NATS server");
         // The plain port is for the test that waits for etcd.
         let (plain, port) = (free_port(), free_port());
         let mut flags: Vec<String> = block("conf etcd").iter().map(|line| here(line)).collect();

@@ -237,6 +237,7 @@ impl Model {
             | Verb::SetPolicy { .. }
             | Verb::RemovePolicy { .. }
             | Verb::CreateToken { .. }
+            | Verb::ReportRefused { .. }
             | Verb::RevokeToken { .. }
             | Verb::EnforceAccess { .. } => return Err(impossible()),
             Verb::Node { node, change } => {

@@ -92,6 +92,7 @@ impl Switches {
             | Verb::SetPolicy { .. }
             | Verb::RemovePolicy { .. }
             | Verb::CreateToken { .. }
+            | Verb::ReportRefused { .. }
             | Verb::RevokeToken { .. }
             | Verb::EnforceAccess { .. }
             | Verb::CreateDependency { .. }

@@ -18,6 +18,28 @@ pub const MOST_RECORDS: u64 = 20_000;
 /// Records that are dropped together.
 pub const DROPPED_AT_ONCE: u64 = 100;
 
+/// Limit of rows that an apiserver reports at a time; the last one counts all others.
+pub const MOST_REFUSED: usize = 50;
+
+/// Requests that an apiserver refused because of who sent them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RefusedRequests {
+    /// Address of the clients, or `uid:N`; empty in the row that counts all others.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub peer: String,
+    /// The principal, if it was known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub principal: String,
+    /// Method and path.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub route: String,
+    /// Status of the answer: 401, 403 or 429.
+    pub status: u16,
+    /// How many requests.
+    pub count: u64,
+}
+
 /// One audited command: `/deployd/audit/<number>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -53,6 +75,9 @@ pub struct AuditRecord {
     /// Why the command was refused; none when it was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What an apiserver refused since its last report, for `ReportRefused`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RefusedRequests>,
     /// Id of the command.
     pub command: CommandId,
     /// Hash of this record and the one before it.
@@ -201,6 +226,7 @@ mod tests {
                 object: String::new(),
                 namespace: String::new(),
                 refused: None,
+                requests: Vec::new(),
                 command: "id".parse().expect("an id"),
                 hash: String::new(),
             };

@@ -31,6 +31,7 @@ impl Verb {
                 | RolloutAction::Unfreeze => Right::Release,
             },
             Self::SetGate { .. } | Self::Drained { .. } => Right::Release,
+            Self::ReportRefused { .. } => Right::Status,
             Self::CreateGroup { .. }
             | Self::RemoveGroup { .. }
             | Self::Replica { .. }
@@ -91,7 +92,8 @@ impl Verb {
             | Self::Restore { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. }
-            | Self::EnforceAccess { .. } => Target::Cluster,
+            | Self::EnforceAccess { .. }
+            | Self::ReportRefused { .. } => Target::Cluster,
         }
     }
 }

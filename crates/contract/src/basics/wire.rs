@@ -24,6 +24,7 @@ impl Verb {
             Self::Node { .. }
             | Self::SetPolicy { .. }
             | Self::RemovePolicy { .. }
+            | Self::ReportRefused { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. }
             | Self::EnforceAccess { .. } => 2,

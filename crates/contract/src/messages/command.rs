@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::audit::RefusedRequests;
 use crate::access::token::{Credentials, TokenRecord};
 use crate::backup::Step;
 use crate::digest::Digest;
@@ -217,6 +218,11 @@ pub enum Verb {
         /// Public part of the token.
         id: String,
     },
+    /// An apiserver reports requests that it refused because of who sent them. Changes nothing but the audit log.
+    ReportRefused {
+        /// By client, route and status; at most [`MOST_REFUSED`](crate::access::audit::MOST_REFUSED).
+        requests: Vec<RefusedRequests>,
+    },
     /// Says whether clients must prove who they are.
     EnforceAccess {
         /// True: a request needs a token, or a binding for clients without one.
@@ -228,7 +234,7 @@ impl Verb {
     /// Whether the leader accepts it while the cluster is read-only. `Configure` must pass, or read-only mode could not
     /// end.
     pub fn passes_read_only(&self) -> bool {
-        matches!(self, Self::Configure { .. })
+        matches!(self, Self::Configure { .. } | Self::ReportRefused { .. })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Messages and records about access.
 
-use contract::access::audit::{AuditHead, AuditPage, AuditRecord};
+use contract::access::audit::{AuditHead, AuditPage, AuditRecord, RefusedRequests};
 use contract::access::table::{AccessPatch, AccessRecord, AccessTable, AccessView, CreatedToken, NewToken, TokenView};
 use contract::access::token::{Credentials, Proof, TokenProof, TokenRecord};
 use contract::access::{AnonymousBinding, Binding};
@@ -36,6 +36,11 @@ fn record() -> TokenRecord {
     }
 }
 
+fn refused() -> RefusedRequests {
+    let (peer, principal) = ("10.1.2.9".to_owned(), "bob".to_owned());
+    RefusedRequests { peer, principal, route: "GET /api/backup".to_owned(), status: 403, count: 3 }
+}
+
 fn audited() -> AuditRecord {
     let record = AuditRecord {
         number: 7,
@@ -49,6 +54,7 @@ fn audited() -> AuditRecord {
         object: "shop.web".to_owned(),
         namespace: "shop".to_owned(),
         refused: Some("PodGroup has already existed".to_owned()),
+        requests: vec![refused()],
         command: "01JCN5XR9Q0000000000000000".parse().expect("an id"),
         hash: String::new(),
     };
@@ -71,6 +77,7 @@ fn golden_access_in_commands() {
     check("command-create-token", &samples::command(Verb::CreateToken { token: Box::new(record()) }));
     check("command-revoke-token", &samples::command(Verb::RevokeToken { id: ID.to_owned() }));
     check("command-enforce-access", &samples::command(Verb::EnforceAccess { enforced: true }));
+    check("command-report-refused", &samples::command(Verb::ReportRefused { requests: vec![refused()] }));
     let denied =
         Refusal::Denied { principal: "alice".to_owned(), right: "deploy".to_owned(), object: "shop.web".to_owned() };
     for (name, refusal) in [

@@ -161,12 +161,13 @@ impl Endpoint {
         if endpoints.is_empty() { Err(Error::NoEndpoint) } else { Ok(endpoints) }
     }
 
+    /// The client for a call. Connecting is rare and its future large, so it is on the heap.
     pub(super) async fn client(&self, doing: &'static str) -> Result<Client, Error> {
         let count = self.changes.count();
         let known = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let renewed = match known {
             Some((seen, client)) if seen == count => return Ok(client),
-            Some((_, old)) => match self.connect(doing).await {
+            Some((_, old)) => match Box::pin(self.connect(doing)).await {
                 Ok(client) => client,
                 Err(error @ Error::Credentials { .. }) => {
                     tracing::warn!(%error, "renewed credentials for etcd cannot be read; the earlier ones stay");
@@ -174,7 +175,7 @@ impl Endpoint {
                 }
                 Err(error) => return Err(error),
             },
-            None => self.connect(doing).await?,
+            None => Box::pin(self.connect(doing)).await?,
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some((count, renewed.clone()));
         Ok(renewed)

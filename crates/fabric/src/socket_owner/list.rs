@@ -34,9 +34,9 @@ fn row(list: &str, ends: Ends) -> Option<Row> {
         format!(" {}:{:04X} {}:{:04X} ", address(client.ip()), client.port(), address(server.ip()), server.port())
     };
     let is_v4 = client.ip().to_canonical().is_ipv4() && server.ip().to_canonical().is_ipv4();
-    let (short, long) = (is_v4.then(|| needle(in_four)).unwrap_or_default(), needle(in_sixteen));
-    let found = |text: &str| if text.is_empty() { None } else { list.find(text).map(|at| &list[at + text.len()..]) };
-    let rest = found(&short).or_else(|| found(&long))?.lines().next()?;
+    let needles = [is_v4.then(|| needle(in_four)), Some(needle(in_sixteen))];
+    let after = |text: &String| list.find(text).map(|at| &list[at + text.len()..]);
+    let rest = needles.iter().flatten().find_map(after)?.lines().next()?;
     // state tx:rx timer:when retransmits uid timeout inode
     let mut words = rest.split_ascii_whitespace().skip(4);
     let uid = words.next()?.parse().ok()?;

@@ -59,6 +59,11 @@ pub async fn of(ends: Ends) -> Option<u32> {
     timeout(DEADLINE, reading).await.ok().flatten()
 }
 
+/// The user of a unix socket's client, unless it is from another user namespace.
+pub(super) fn of_credentials(uid: u32) -> Option<u32> {
+    (uid != UNMAPPED).then_some(uid)
+}
+
 fn confirmed(mut look: impl FnMut() -> Option<Row>) -> Option<u32> {
     let row = look().filter(|row| row.inode != 0 && row.uid != UNMAPPED)?;
     let is_certain = row.uid != ROOT || look() == Some(row);

@@ -60,7 +60,9 @@ impl FileChanges {
     pub fn follow(files: Vec<PathBuf>) -> Self {
         let (sender, receiver) = watch::channel(0);
         if !files.is_empty() {
-            crate::tasks::spawn("certificate files", look(files, sender));
+            // Read now: what the caller reads afterwards is at least as new.
+            let known = stamps(&files);
+            crate::tasks::spawn("certificate files", look(files, known, sender));
         }
         Self(receiver)
     }
@@ -79,14 +81,14 @@ impl FileChanges {
 /// What tells one content of a file from the next.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
-async fn look(files: Vec<PathBuf>, changes: watch::Sender<u64>) {
-    let mut known = stamps(&files).await;
+async fn look(files: Vec<PathBuf>, mut known: Vec<Stamp>, changes: watch::Sender<u64>) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
             () = changes.closed() => return,
         }
-        let now = stamps(&files).await;
+        let asked = files.clone();
+        let Ok(now) = tokio::task::spawn_blocking(move || stamps(&asked)).await else { return };
         if now != known {
             known = now;
             changes.send_modify(|count| *count += 1);
@@ -94,11 +96,10 @@ async fn look(files: Vec<PathBuf>, changes: watch::Sender<u64>) {
     }
 }
 
-async fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
-    let mut all = Vec::with_capacity(files.len());
-    for file in files {
-        let found = tokio::fs::metadata(file).await.ok();
-        all.push(found.and_then(|meta| Some((meta.modified().ok()?, meta.len(), meta.ino()))));
-    }
-    all
+fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
+    let stamp = |file: &PathBuf| {
+        let meta = fs::metadata(file).ok()?;
+        Some((meta.modified().ok()?, meta.len(), meta.ino()))
+    };
+    files.iter().map(stamp).collect()
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,9 +12,6 @@ use tokio_rustls::TlsAcceptor;
 use super::files::{self, Error, FileChanges};
 
 pub use tokio_rustls::server::TlsStream;
-
-/// Deadline of a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Certificate and key of a server; clones share them.
 #[derive(Debug, Clone)]
@@ -33,10 +29,10 @@ impl ServerTls {
         Ok(Self { current })
     }
 
-    /// Performs the handshake.
+    /// Performs the handshake; the caller sets the deadline.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         let acceptor = TlsAcceptor::from(self.current.borrow().clone());
-        tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await?
+        acceptor.accept(stream).await
     }
 }
 

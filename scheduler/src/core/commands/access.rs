@@ -6,10 +6,10 @@
 //! Example: alice has `deployer@shop`. Her `PatchSpec` of a group in `shop` is applied; of a group in `bank` it is refused with
 //! `PodGroup not existed`, as for a name that does not exist.
 
-use contract::access::audit::AuditRecord;
+use contract::access::audit::{AuditRecord, MOST_REFUSED, RefusedRequests};
 use contract::access::table::AccessRecord;
 use contract::access::token::{Credentials, MOST_TOKENS, Proof, TokenRecord};
-use contract::access::{Principal, Right, Target};
+use contract::access::{Binding, Namespaces, Principal, Right, Role, Target};
 use contract::backup::Step;
 use contract::callback_url;
 use contract::command::{Command, Refusal, Verb};
@@ -44,6 +44,16 @@ impl Client {
 /// Who sent a command; an error when the cluster wants to know and the client did not prove it.
 pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Client, Refusal> {
     let unproven = |reason: &str| Refusal::Unauthenticated { reason: reason.to_owned() };
+    if matches!(command.verb, Verb::ReportRefused { .. }) {
+        // The apiserver speaks for itself, and changes nothing but the audit log.
+        return Ok(Client {
+            principal: Principal {
+                name: String::new(),
+                bindings: vec![Binding { role: Role::Monitor, namespaces: Namespaces::All }],
+            },
+            token: None,
+        });
+    }
     match command.credentials.as_deref().and_then(|credentials| credentials.proof.as_ref()) {
         Some(Proof::Token(proof)) => {
             let principal = leading.state.access.principal(proof, leading.now).ok_or_else(|| {
@@ -137,9 +147,21 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         object: shortened(object),
         namespace,
         refused: None,
+        requests: refused_requests(&command.verb),
         command: command.id.clone(),
         hash: String::new(),
     })
+}
+
+fn refused_requests(verb: &Verb) -> Vec<RefusedRequests> {
+    let Verb::ReportRefused { requests } = verb else { return Vec::new() };
+    let short = |row: &RefusedRequests| RefusedRequests {
+        peer: shortened(row.peer.clone()),
+        principal: shortened(row.principal.clone()),
+        route: shortened(row.route.clone()),
+        ..row.clone()
+    };
+    requests.iter().take(MOST_REFUSED).map(short).collect()
 }
 
 /// The object of a command and its namespace, as far as it has them.

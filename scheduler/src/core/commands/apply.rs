@@ -98,7 +98,8 @@ impl Leading<'_> {
             let writes = vec![self.cursor_write()];
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
-        let has_event = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
+        let has_event =
+            !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } } | Verb::ReportRefused { .. });
         let scope = Scope::of(&command.verb);
         let client = access::identify(self, &command);
         let mut audited = access::audited(self, &command, client.as_ref().ok());
@@ -169,6 +170,7 @@ impl Leading<'_> {
             Verb::RemovePolicy { namespace } => policies::remove_policy(self, &namespace),
             Verb::CreateToken { token } => access::create_token(self, *token, by),
             Verb::RevokeToken { id } => access::revoke_token(self, &id),
+            Verb::ReportRefused { .. } => Ok(Bundle::default()),
             Verb::EnforceAccess { enforced } => access::enforce(self, enforced),
             Verb::Restore { step } => restore::restore(self, step),
         }

@@ -133,6 +133,7 @@ fn grows(leading: &Leading<'_>, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -
         | Verb::SetPolicy { .. }
         | Verb::RemovePolicy { .. }
         | Verb::CreateToken { .. }
+        | Verb::ReportRefused { .. }
         | Verb::RevokeToken { .. }
         | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => false,

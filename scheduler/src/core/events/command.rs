@@ -72,6 +72,7 @@ fn pod_of(verb: &Verb) -> Option<&PodSpec> {
         | Verb::SetPolicy { .. }
         | Verb::RemovePolicy { .. }
         | Verb::CreateToken { .. }
+        | Verb::ReportRefused { .. }
         | Verb::RevokeToken { .. }
         | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => None,
@@ -125,6 +126,7 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         | Verb::SetPolicy { .. }
         | Verb::RemovePolicy { .. }
         | Verb::CreateToken { .. }
+        | Verb::ReportRefused { .. }
         | Verb::RevokeToken { .. }
         | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => (None, None, cluster_text(verb)),
@@ -196,6 +198,7 @@ fn cluster_text(verb: &Verb) -> String {
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::CreateToken { token } => format!("create token {} for {}", token.id, token.principal),
         Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::ReportRefused { .. } => "report refused requests".to_owned(),
         Verb::EnforceAccess { enforced } => if *enforced { "enforce access" } else { "open the API" }.to_owned(),
         Verb::Restore { step: Step::Stage { restore, part, .. } } => format!("keep part {part} of restore {restore}"),
         Verb::Restore { step: Step::Finish { restore, .. } } => format!("restore {restore}"),

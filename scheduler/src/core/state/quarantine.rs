@@ -206,6 +206,7 @@ impl Scope {
             | Verb::SetPolicy { .. }
             | Verb::RemovePolicy { .. }
             | Verb::CreateToken { .. }
+            | Verb::ReportRefused { .. }
             | Verb::RevokeToken { .. }
             | Verb::EnforceAccess { .. }
             | Verb::Restore { .. } => Self::Cluster,

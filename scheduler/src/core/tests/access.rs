@@ -1,6 +1,6 @@
 //! Who may do what, as the leader judges it, and the audit log.
 
-use contract::access::audit::{AuditHead, AuditRecord, DROPPED_AT_ONCE, Verifier};
+use contract::access::audit::{AuditHead, AuditRecord, DROPPED_AT_ONCE, MOST_REFUSED, RefusedRequests, Verifier};
 use contract::access::table::{AccessRecord, AccessTable};
 use contract::access::token::{Credentials, Proof, Token, TokenProof, TokenRecord};
 use contract::command::{Drift, RolloutAction};
@@ -189,6 +189,24 @@ fn each_command_has_a_record_in_the_transaction_of_its_outcome() {
     );
     assert_eq!((records[1].apiserver.as_str(), records[1].peer.as_str()), ("api-1", "10.1.2.3"));
     assert!(rig.core.on(Input::DropAudit { up_to: 3, hash: String::new(), signature: None }, rig.time()).len() < 9);
+}
+
+#[test]
+fn an_apiserver_reports_refused_requests_without_a_proof() {
+    let mut rig = enforced();
+    let row = RefusedRequests {
+        peer: "10.1.2.9".to_owned(),
+        principal: String::new(),
+        route: "r".repeat(9_000),
+        status: 401,
+        count: 7,
+    };
+    let report = Verb::ReportRefused { requests: vec![row; 200] };
+    assert_eq!(rig.command_of("r1", report, None), "Accepted");
+    let (_, records) = rig.audit();
+    assert_eq!((records[0].verb.as_str(), records[0].apiserver.as_str()), ("ReportRefused", "api-1"));
+    assert_eq!((records[0].requests.len(), records[0].requests[0].route.len()), (MOST_REFUSED, 200));
+    assert!(rig.events.is_empty());
 }
 
 #[test]
