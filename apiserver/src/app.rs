@@ -14,6 +14,7 @@ use fabric::shutdown::Shutdown;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use crate::access::Access;
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
 use crate::debug_vars::DebugVars;
@@ -54,6 +55,7 @@ pub struct App {
     requests_per_peer: usize,
     hosts: Hosts,
     bus: Bus,
+    access: Access,
     /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
     /// Ends followers of events; triggered first, because a follower never ends by itself.
@@ -89,9 +91,12 @@ impl App {
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
         let hosts = Hosts::new(&config.hosts);
         let callback_policy = config.callback.policy(address, &config.nats);
-        let name = config.name;
-        let api = Arc::new(Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy });
-        let admin = admin::routes(readiness.clone(), Arc::new(registry));
+        let (name, access) = (config.name, Access::new(queries.clone(), config.anonymous));
+        let follow_access = access.clone();
+        let api = Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access };
+        let api = Arc::new(api);
+        let admin = admin::routes(readiness.clone(), Arc::new(registry))
+            .route_layer(axum::middleware::from_fn_with_state(api.clone(), http::guard::admin));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self {
             listener,
@@ -103,6 +108,7 @@ impl App {
             requests_per_peer,
             hosts,
             bus,
+            access: follow_access,
             inbox,
             leaving,
         })
@@ -129,6 +135,7 @@ impl App {
             hosts: self.hosts,
         };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
+        fabric::tasks::spawn("access", self.access.follow(shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
         listen::serve(self.listener, self.router, limits).await;
         self.inbox.trigger();

@@ -14,7 +14,7 @@ use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
 use contract::time::Timestamp;
 
-use super::{State, backups, nodes, rollouts};
+use super::{State, access, backups, nodes, rollouts};
 
 impl State {
     pub(super) fn answer(&self, query: &Query) -> Answer {
@@ -58,6 +58,8 @@ impl State {
                 Answer::Policies(self.policies.iter().map(row).collect())
             }
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
+            Query::Access { known } => Answer::Access(access::news(&self.access.0, known.as_deref())),
+            Query::Audit { after, limit } => Answer::Audit(Ok(Box::new(access::audit(*after, *limit)))),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
             Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),
             Query::Backup { revision, after } => Answer::Backup(backups::page(*revision, after.as_deref())),
