@@ -50,6 +50,8 @@ pub(super) struct Local {
 #[derive(Debug)]
 pub(super) enum Verdict {
     Client(Client),
+    /// A binding is for it, but no scheduler has answered: the cluster may also be open.
+    Unconfirmed(Client),
     /// The token may be new: a fresh table decides.
     UnknownToken,
     /// The token has expired, or its secret is wrong.
@@ -142,10 +144,11 @@ impl Known {
         }
         let bindings = local.bindings.iter().filter(|binding| binding.source.contains(peer, local.uid));
         let bindings: Vec<AnonymousBinding> = bindings.cloned().collect();
-        match bindings.is_empty() {
-            false => Verdict::Client(Client::anonymous(bindings, peer)),
-            true if self.current(now).is_some() => Verdict::NoToken,
-            true => Verdict::NoTable,
+        match (bindings.is_empty(), self.current(now).is_some()) {
+            (false, true) => Verdict::Client(Client::anonymous(bindings, peer)),
+            (false, false) => Verdict::Unconfirmed(Client::anonymous(bindings, peer)),
+            (true, true) => Verdict::NoToken,
+            (true, false) => Verdict::NoTable,
         }
     }
 
@@ -201,6 +204,7 @@ mod tests {
         let time = Timestamp::from_millis(i64::try_from(at.1).expect("a small number"));
         match known.judge(&local(bindings), token, PEER, (at.0, time)) {
             Verdict::Client(client) => client.principal.name,
+            Verdict::Unconfirmed(client) => format!("{}?", client.principal.name),
             other => format!("{other:?}"),
         }
     }
@@ -223,7 +227,7 @@ mod tests {
     fn a_client_without_a_token_gets_the_bindings_of_its_source_and_a_token_never_does() {
         let (mut known, start) = (Known::default(), Instant::now());
         let own = ["operator from uid:self"];
-        assert_eq!(judge(&known, &own, None, (start, 0)), "anonymous@uid:7", "also before the first table");
+        assert_eq!(judge(&known, &own, None, (start, 0)), "anonymous@uid:7?");
         assert_eq!(judge(&known, &["viewer from uid:8"], None, (start, 0)), "NoTable");
         known.take(table(true, &[]), start);
         assert_eq!(judge(&known, &own, None, (start, 0)), "anonymous@uid:7");

@@ -108,6 +108,10 @@ impl Access {
                 let _ = timeout(FIRST_TABLE, self.wait_for_table(token, peer)).await;
                 self.conclude(self.judge(token, peer), peer)
             }
+            Verdict::Unconfirmed(_) => {
+                let _ = timeout(FIRST_TABLE, self.refresh_after(arrived)).await;
+                self.conclude(self.judge(token, peer), peer)
+            }
             verdict => self.conclude(verdict, peer),
         }
     }
@@ -122,7 +126,10 @@ impl Access {
     /// The client of a request if it is known already. Asks no scheduler and counts no failure.
     pub fn glance(&self, headers: &HeaderMap, peer: Peer) -> Option<Client> {
         let token = bearer::read(headers).ok()?;
-        if let Verdict::Client(client) = self.judge(token.as_ref(), peer) { Some(client) } else { None }
+        match self.judge(token.as_ref(), peer) {
+            Verdict::Client(client) | Verdict::Unconfirmed(client) => Some(client),
+            Verdict::UnknownToken | Verdict::BadToken | Verdict::NoToken | Verdict::NoTable | Verdict::NoTokens => None,
+        }
     }
 
     /// Whether the client would still be identified: its token is not revoked and has not expired.
@@ -212,7 +219,7 @@ impl Access {
 
     fn conclude(&self, verdict: Verdict, peer: Peer) -> Result<Client, Refused> {
         match verdict {
-            Verdict::Client(client) => Ok(client),
+            Verdict::Client(client) | Verdict::Unconfirmed(client) => Ok(client),
             Verdict::UnknownToken => Err(self.failed(peer, &format!("the token is unknown or was revoked; {LOG_IN}"))),
             Verdict::BadToken => Err(self.failed(peer, &format!("the token is wrong or has expired; {LOG_IN}"))),
             Verdict::NoToken => Err(unauthenticated(
