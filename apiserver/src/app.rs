@@ -15,6 +15,7 @@ use fabric::tls::ServerTls;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use crate::access::Access;
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
 use crate::debug_vars::DebugVars;
@@ -60,6 +61,7 @@ pub struct App {
     hosts: Hosts,
     transport: Transport,
     bus: Bus,
+    access: Access,
     /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
     /// Ends followers of events; triggered first, because a follower never ends by itself.
@@ -94,9 +96,12 @@ impl App {
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
         let hosts = Hosts::new(&config.hosts);
         let callback_policy = config.callback.policy(address, &config.nats);
-        let name = config.name;
-        let api = Arc::new(Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy });
-        let admin = admin::routes(readiness.clone(), Arc::new(registry));
+        let (name, access) = (config.name, Access::new(queries.clone(), config.anonymous));
+        let follow_access = access.clone();
+        let api = Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access };
+        let api = Arc::new(api);
+        let admin = admin::routes(readiness.clone(), Arc::new(registry))
+            .route_layer(axum::middleware::from_fn_with_state(api.clone(), http::guard::admin));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self {
             listeners,
@@ -109,6 +114,7 @@ impl App {
             hosts,
             transport,
             bus,
+            access: follow_access,
             inbox,
             leaving,
         })
@@ -136,6 +142,7 @@ impl App {
             transport: self.transport,
         };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
+        fabric::tasks::spawn("access", self.access.follow(shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
         listen::serve(self.listeners, self.router, limits).await;
         self.inbox.trigger();

@@ -47,7 +47,13 @@ impl World {
         Self::start_with(&[]).await
     }
 
+    /// An apiserver that serves clients without a token also before a scheduler told it that the cluster is open.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
+        Self::guarded(&[&["--anonymous", "admin from any"], flags].concat()).await
+    }
+
+    /// An apiserver without bindings for clients without a token.
+    pub(crate) async fn guarded(flags: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let nats = NatsServer::start(directory.path(), 0).await.unwrap();
         let url = nats.url();
