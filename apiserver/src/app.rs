@@ -99,10 +99,7 @@ impl App {
         let (name, access) = (config.name, Access::new(queries.clone(), config.anonymous));
         let follow_access = access.clone();
         let api = Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access };
-        let api = Arc::new(api);
-        let admin = admin::routes(readiness.clone(), Arc::new(registry))
-            .route_layer(axum::middleware::from_fn_with_state(api.clone(), http::guard::admin));
-        let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
+        let router = router(Arc::new(api), &readiness, registry);
         Ok(Self {
             listeners,
             address,
@@ -164,6 +161,12 @@ async fn listeners(config: &Config) -> Result<(Listeners, SocketAddr), Error> {
         None => None,
     };
     Ok((Listeners { tcp, socket }, address))
+}
+
+fn router(api: Arc<Api>, readiness: &Readiness, registry: Registry) -> axum::Router {
+    let guard = axum::middleware::from_fn_with_state(api.clone(), http::guard::admin);
+    let admin = admin::routes(readiness.clone(), Arc::new(registry)).route_layer(guard);
+    axum::Router::new().fallback(http::entry).with_state(api).merge(admin)
 }
 
 async fn end_followers(shutdown: Shutdown, leaving: Shutdown) {

@@ -90,7 +90,7 @@ impl Client {
             Some(namespace) => it.binding.namespaces.contains(namespace),
             None => it.binding.namespaces == Namespaces::All,
         };
-        let found = candidates.iter().find(reaches).or(candidates.first());
+        let found = candidates.iter().find(reaches).or_else(|| candidates.first());
         found.map(|found| Proof::Anonymous((*found).clone()))
     }
 

@@ -81,7 +81,7 @@ pub async fn admin(State(api): State<Arc<Api>>, request: Request, next: Next) ->
         READY => {
             let is_known = api.access.glance(request.headers(), peer(request.extensions()).await).is_some();
             let response = next.run(request).await;
-            if is_known { response } else { terse(response) }
+            if is_known { response } else { terse(response.status()) }
         }
         _ => next.run(request).await,
     }
@@ -93,8 +93,7 @@ async fn monitors(api: &Api, headers: &HeaderMap, extensions: &Extensions) -> Re
 }
 
 /// The status without the reason.
-fn terse(response: Response) -> Response {
-    let status = response.status();
+fn terse(status: StatusCode) -> Response {
     let text = if status == StatusCode::OK { "ready\n" } else { "not ready\n" };
     (status, Body::from(text)).into_response()
 }

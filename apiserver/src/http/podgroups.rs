@@ -72,14 +72,12 @@ async fn list(api: &Api, call: &Call) -> HttpResult {
     let limit = params.integer("limit", usual).clamp(1, most);
     let limit = u32::try_from(limit).unwrap_or(1);
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let is_filtered = namespace.as_ref().map_or(!call.client.reads_all(), |namespace| !call.client.reads(namespace));
     let (lines, stale) = match namespace {
-        None if is_filtered => visible::lines(api, &call.client, after, most).await?,
-        // As for a namespace without groups.
-        Some(_) if is_filtered => (Vec::new(), false),
+        None if !call.client.reads_all() => visible::lines(api, &call.client, after, most).await?,
         namespace => {
             let reply = api.queries.ask(&Query::Groups { namespace, after, limit }).await?;
-            let Answer::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            let Answer::Groups(mut lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            lines.retain(|line| call.client.reads(&line.namespace));
             (lines, reply.stale)
         }
     };

@@ -1,4 +1,4 @@
-//! `/api/tokens` (ours): who has a token, and what it allows.
+//! `/api/tokens` (ours): the tokens of the clients.
 //!
 //! The secret is made here and shown once, in the answer to POST. The leader gets and stores only a hash.
 

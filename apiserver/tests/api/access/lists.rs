@@ -35,7 +35,7 @@ async fn world() -> (World, Leader, [Person; 3]) {
 
 fn names(seen: &Seen, list: &str) -> Vec<String> {
     let rows = seen.json()[list].as_array().unwrap_or_else(|| panic!("{}", seen.text)).clone();
-    let name = |row: Value| row["Name"].as_str().or(row["Group"].as_str()).unwrap_or_default().to_owned();
+    let name = |row: Value| row["Name"].as_str().or_else(|| row["Group"].as_str()).unwrap_or_default().to_owned();
     rows.into_iter().map(name).collect()
 }
 

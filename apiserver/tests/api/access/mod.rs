@@ -22,7 +22,7 @@ use crate::world::{Seen, World, seen};
 /// Later than any test.
 const FOREVER: Timestamp = Timestamp::from_millis(4_000_000_000_000);
 
-/// Somebody with a token.
+/// A user with a token.
 pub(super) struct Person {
     pub(super) token: Token,
     pub(super) record: TokenRecord,

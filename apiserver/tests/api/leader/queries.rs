@@ -45,7 +45,12 @@ impl State {
                 nodes: 2,
                 foreign_store: 0,
                 restored: None,
-                quarantined: self.groups.keys().filter(|name| name.starts_with("locked")).map(quarantined).collect(),
+                quarantined: self
+                    .groups
+                    .keys()
+                    .filter(|name| name.starts_with("locked"))
+                    .map(|name| quarantined(name))
+                    .collect(),
                 warnings: Vec::new(),
             }),
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
@@ -136,9 +141,9 @@ fn history(name: &str, instance: u32) -> Vec<ContainerEvent> {
     }
 }
 
-fn quarantined(name: &String) -> QuarantinedView {
+fn quarantined(name: &str) -> QuarantinedView {
     let (kind, reason) = (QuarantinedKind::Group, "cannot be read".to_owned());
-    QuarantinedView { kind, name: name.clone(), reason, since: Timestamp::NEVER }
+    QuarantinedView { kind, name: name.to_owned(), reason, since: Timestamp::NEVER }
 }
 
 fn line(spec: &PodGroupSpec) -> GroupLine {
