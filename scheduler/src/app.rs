@@ -66,6 +66,7 @@ impl App {
         let (bus, store) = (bus.map_err(Error::Bus)?, store.map_err(Error::Store)?);
         shell::streams::ensure_all(&bus).await.map_err(Error::Bus)?;
         shell::schema::check(&store).await?;
+        fabric::tasks::spawn("streams", shell::streams::keep(bus.clone()));
         fabric::tasks::spawn("durability", {
             let bus = bus.clone();
             async move {
