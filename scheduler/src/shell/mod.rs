@@ -8,6 +8,7 @@ mod backups;
 mod commands;
 mod commits;
 mod leadership;
+mod letter_limit;
 mod orders;
 mod plans;
 mod publish;
