@@ -242,6 +242,7 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     let mut words = command(&program, &["--name", &name, "--nats", nats, "--etcd", etcd, "--listen", &address]);
     words.extend(credentials(facts, Member::Scheduler, &name));
     words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
+    words.extend(key_flag(facts, "--order-keys-file", &Keys::of(facts.dir).public()));
     let timers = [
         ("--suspect-after", facts.settings.suspect_after),
         ("--lost-after", facts.settings.lost_after),

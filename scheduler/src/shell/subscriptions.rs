@@ -13,6 +13,8 @@ use fabric::nats::{Bus, Message, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::Context;
+use super::claims::Claims;
 use super::letter_limit::LetterLimit;
 use super::publish::Publisher;
 
@@ -32,13 +34,14 @@ pub(super) struct QuerySender {
 }
 
 /// Reads the reports of all nodes, as leader and as standby, so that a new leader knows the state of every node.
-pub(super) async fn reports(bus: Bus, clock: Clock, publisher: Publisher, out: mpsc::Sender<ReportMessage>) {
-    let mut limit = LetterLimit::default();
+pub(super) async fn reports(context: Context, publisher: Publisher, out: mpsc::Sender<ReportMessage>) {
+    let Context { bus, clock, order_keys, .. } = context;
+    let (mut limit, mut claims) = (LetterLimit::default(), Claims::new(order_keys));
     loop {
         let mut messages = subscribe(&bus, subjects::ALL_REPORTS, None).await;
         while let Some(message) = messages.next().await {
             let (kind, letter) = match sent_by_node(&message, clock.now()) {
-                Ok(report) => match out.send(report).await {
+                Ok(report) => match out.send(claims.checked(report)).await {
                     Ok(()) => continue,
                     Err(_) => return,
                 },
