@@ -31,6 +31,9 @@ use crate::streams::Streams;
 /// Time for requests in flight to finish; longer than every deadline of a request.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How often it looks for the stream of commands while that is missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 /// Why the apiserver cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -74,7 +77,6 @@ impl App {
         let transport = transport(&config)?;
         let (listeners, address) = listeners(&config).await?;
         let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
-        bus.ensure_stream(&(&COMMANDS).into()).await.map_err(Error::Bus)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let queries = Queries::new(bus.clone(), metrics.clone(), config.query_deadline, config.inspect_deadline);
@@ -182,24 +184,29 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
         if shutdown.is_triggered() {
             return readiness.set(Err("shutting down".to_owned()));
         }
-        let state = async { if up { ensure_commands(&bus).await } else { Err("no connection to NATS".to_owned()) } };
-        tokio::select! {
-            state = state => readiness.set(state),
+        let state = async { if up { can_command(&bus).await } else { Err("no connection to NATS".to_owned()) } };
+        let is_missing = tokio::select! {
+            state = state => {
+                let is_missing = up && state.is_err();
+                readiness.set(state);
+                is_missing
+            }
             // A slow bus must not delay "not ready".
             () = shutdown.wait() => continue,
-        }
+        };
         tokio::select! {
             changed = connected.changed() => if changed.is_err() { return },
             () = shutdown.wait() => {}
+            () = tokio::time::sleep(LOOK_AGAIN), if is_missing => {}
         }
     }
 }
 
-/// Creates the stream of commands if it is missing: before the first scheduler started, and after each connect, because
-/// the server may have lost its data.
-async fn ensure_commands(bus: &Bus) -> Result<(), String> {
-    match bus.ensure_stream(&(&COMMANDS).into()).await {
-        Ok(_) => Ok(()),
+/// Whether the stream of commands exists. Schedulers create it, also after the server has lost its data.
+async fn can_command(bus: &Bus) -> Result<(), String> {
+    match bus.has_stream(COMMANDS.name).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("cannot store commands yet: no scheduler has created their stream".to_owned()),
         Err(error) => Err(format!("cannot store commands: {error}")),
     }
 }

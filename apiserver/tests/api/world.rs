@@ -5,6 +5,7 @@ use std::time::Duration;
 use apiserver::app::App;
 use apiserver::config::Config;
 use clap::Parser;
+use contract::streams::COMMANDS;
 use fabric::local::NatsServer;
 use fabric::nats::{Args, Bus};
 use fabric::shutdown::Shutdown;
@@ -58,8 +59,10 @@ impl World {
         let nats = NatsServer::start(directory.path(), 0).await.unwrap();
         let url = nats.url();
         let shutdown = Shutdown::new();
+        let bus = Bus::connect(&Args::at(url.clone()), "test").await.unwrap();
+        // As a scheduler does when it starts.
+        bus.ensure_stream(&(&COMMANDS).into()).await.unwrap();
         let (base, server) = apiserver("api-1", &url, flags, &shutdown).await;
-        let bus = Bus::connect(&Args::at(url), "test").await.unwrap();
         let client = fabric::http::client(Duration::from_secs(20));
         Self { nats, bus, base, client, shutdown, server, directory }
     }
