@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use fabric::shutdown::Shutdown;
@@ -86,7 +86,8 @@ impl Handler {
         let busy = connection.begin();
         let path = request.uri().path();
         let is_admin = ADMIN.contains(&path);
-        let judged = self.judge(kind, HEALTH.contains(&path), &request).and_then(|()| self.client(kind, &request));
+        let judged =
+            self.judge(kind, request.uri(), request.headers()).and_then(|()| self.client(kind, request.headers()));
         let peer = match judged {
             Ok(peer) => peer,
             Err(refused) => return refused.into_response(),
@@ -105,8 +106,8 @@ impl Handler {
 
     /// Whether the request may come on this connection; before anything else. Health checks may use any name, need no TLS
     /// and learn nothing of the cluster.
-    fn judge(&self, kind: Kind, is_health: bool, request: &hyper::Request<Incoming>) -> Result<(), Refused> {
-        if is_health {
+    fn judge(&self, kind: Kind, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+        if HEALTH.contains(&uri.path()) {
             return Ok(());
         }
         if kind == Kind::Plain && !self.transport.admits_plain(self.address()) {
@@ -114,17 +115,17 @@ impl Handler {
         }
         match kind {
             // No name leads to a unix socket, so none can be misused.
-            Kind::Unix => self.hosts.check_page(request.headers()),
-            Kind::Tls | Kind::Plain => self.hosts.check(request.headers(), request.uri()),
+            Kind::Unix => self.hosts.check_page(headers),
+            Kind::Tls | Kind::Plain => self.hosts.check(headers, uri),
         }
     }
 
     /// The sender of the request: the client of the connection, or the one that a trusted proxy names.
-    fn client(&self, kind: Kind, request: &hyper::Request<Incoming>) -> Result<Peer, Refused> {
+    fn client(&self, kind: Kind, headers: &HeaderMap) -> Result<Peer, Refused> {
         if kind == Kind::Unix || !self.transport.is_proxy(self.address()) {
             return Ok(self.peer.clone());
         }
-        let client = forwarded::client(request.headers(), self.address(), &self.transport.proxies);
+        let client = forwarded::client(headers, self.address(), &self.transport.proxies);
         let both =
             "the request has Forwarded and X-Forwarded-For; the proxy must remove the one that it does not write";
         client.map(Peer::at).map_err(|forwarded::Ambiguous| Refused::bad_request(both))
@@ -199,5 +200,35 @@ where
     };
     if let Err(error) = result {
         tracing::debug!(%error, "connection ended with an error");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handler(from: &str, transport: Transport) -> Handler {
+        Handler {
+            router: Router::new(),
+            requests: PeerLimit::new(1, 1),
+            hosts: Arc::default(),
+            transport: Arc::new(transport),
+            peer: Peer::at(from.parse().unwrap()),
+        }
+    }
+
+    #[test]
+    fn unencrypted_requests_of_another_machine_are_refused_except_for_health_checks() {
+        let judged = |from: &str, kind: Kind, path: &'static str| {
+            let transport = Transport { proxies: vec!["10.0.0.5/32".parse().unwrap()], ..Transport::default() };
+            let judged = handler(from, transport).judge(kind, &Uri::from_static(path), &HeaderMap::new());
+            judged.map_err(|refused| refused.status.as_u16())
+        };
+        assert_eq!(judged("192.0.2.1", Kind::Plain, "/api/nodes"), Err(403));
+        assert_eq!(judged("192.0.2.1", Kind::Plain, "/metrics"), Err(403));
+        assert_eq!(judged("192.0.2.1", Kind::Plain, "/readyz"), Ok(()));
+        assert_eq!(judged("192.0.2.1", Kind::Tls, "/api/nodes"), Ok(()));
+        assert_eq!(judged("10.0.0.5", Kind::Plain, "/api/nodes"), Ok(()));
+        assert_eq!(judged("127.0.0.1", Kind::Plain, "/api/nodes"), Ok(()));
     }
 }

@@ -80,3 +80,40 @@ fn only_urls_are_urls() {
     assert!(Api::new(&["127.0.0.1:9003".to_owned()]).is_err());
     assert!(Api::new(&["ftp://a".to_owned()]).is_err());
 }
+
+/// Sockets come first in a local cluster. One of a dead apiserver must not make the outcome of a change unknown.
+#[tokio::test]
+async fn a_dead_socket_counts_as_no_connection_and_the_next_url_is_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let dead = dir.path().join("dead.sock");
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    let sockets = [dir.path().join("missing.sock"), dead].map(|path| url_of_socket(&path));
+    let deadline = Deadline::after(Duration::from_secs(10));
+    for urls in [sockets.to_vec(), vec![sockets[0].clone(), "https://127.0.0.1:1".to_owned()]] {
+        let api = Api::new(&urls).unwrap().until(deadline);
+        let attempt = api.attempt(&Request::new(Method::DELETE, "/api/podgroups", &[]), Some("key")).await;
+        assert!(attempt.doubt.is_none(), "{:?}", attempt.doubt);
+        assert!(matches!(attempt.answer, Err(Error::Unreachable { .. })));
+    }
+    let (url, served) = server(&[(202, "[]")]).await;
+    Api::new(&[&sockets[..], &[url]].concat()).unwrap().nodes().await.unwrap();
+    assert_eq!(served.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn requests_go_over_a_unix_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a b.sock");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let served = fabric::tasks::spawn("server", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 16 * 1024];
+        let length = stream.read(&mut request).await.unwrap();
+        stream.write_all(b"HTTP/1.1 202 X\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]").await.unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let api = Api::new(&[url_of_socket(&path)]).unwrap();
+    assert_eq!(api.nodes().await.unwrap().len(), 0);
+    let request = served.await.unwrap();
+    assert!(request.starts_with("GET /api/nodes HTTP") && request.contains("host: localhost"), "{request}");
+}

@@ -189,7 +189,7 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Connects and waits up to 30 s until an endpoint answers.
     pub async fn connect(args: &Args) -> Result<Self, Error> {
-        let endpoints = Endpoint::all(args).await?;
+        let endpoints = Box::pin(Endpoint::all(args)).await?;
         let store = Self { shared: Arc::new(Shared { endpoints, preferred: AtomicUsize::new(0) }) };
         store.wait_answer().await?;
         Ok(store)
@@ -209,7 +209,7 @@ impl Store {
                 }
                 Err(error) => {
                     // Certificates and passwords do not become right by waiting.
-                    let error = self.explained(error).await;
+                    let error = Box::pin(self.explained(error)).await;
                     if matches!(error, Error::Tls { .. } | Error::Refused { .. }) || started.elapsed() >= PATIENCE {
                         return Err(error);
                     }

@@ -58,7 +58,7 @@ pub struct Bus {
 impl Bus {
     /// Connects. Retries with jittered back-off for up to 30 s and refuses servers older than 2.10.
     pub async fn connect(args: &Args, name: &str) -> Result<Self, Error> {
-        connect::connect(args, name).await
+        Box::pin(connect::connect(args, name)).await
     }
 
     /// Whether the connection is up, and its changes.

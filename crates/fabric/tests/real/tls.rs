@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use contract::keys;
 use etcd_client::{Permission, PermissionType};
 use fabric::certificates::{Authority, Issued};
 use fabric::election::{Election, ElectionRole, Settings};
@@ -182,11 +183,11 @@ impl SecureEtcd {
         }
     }
 
-    /// Authentication with the user `user`, who may use `/deployd/` only.
+    /// Authentication with the user `user`, who may use our prefix only.
     async fn authenticate(&self, user: &str, password: &str) {
         let mut admin = etcd_client::Client::connect([self.server.url()], None).await.unwrap();
         admin.role_add("deployd").await.unwrap();
-        let permission = Permission::new(PermissionType::Readwrite, "/deployd/").with_prefix();
+        let permission = Permission::new(PermissionType::Readwrite, keys::ROOT).with_prefix();
         admin.role_grant_permission("deployd", permission).await.unwrap();
         for (name, secret, role) in [("root", "secret", "root"), (user, password, "deployd")] {
             admin.user_add(name, secret, None).await.unwrap();
@@ -211,7 +212,7 @@ async fn a_wrong_file_for_etcd_is_reported_in_a_sentence() {
     let etcd = SecureEtcd::start(&files).await;
     let good = etcd.args(&files);
     let store = Store::connect(&good).await.unwrap();
-    assert_eq!(store.commit(None, &[put("/deployd/a")]).await.unwrap(), CommitResult::Stored);
+    assert_eq!(store.commit(None, &[put(keys::CURSOR)]).await.unwrap(), CommitResult::Stored);
     let stranger = etcd::Args { ca: Some(other.path("ca.pem")), ..good.clone() };
     let text = store_refused(&stranger).await;
     assert!(
@@ -269,7 +270,7 @@ async fn a_store_follows_renewed_files_without_a_restart() {
     files.renew();
     etcd.server.restart().await.unwrap();
     let started = Instant::now();
-    while store.get("/deployd/a").await.is_err() {
+    while store.get(keys::CURSOR).await.is_err() {
         assert!(started.elapsed() < SOON, "no connection with the renewed files");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -277,16 +278,16 @@ async fn a_store_follows_renewed_files_without_a_restart() {
 
 /// Reads, writes, leases, watches and an election.
 async fn works(store: &Store) {
-    assert_eq!(store.commit(None, &[put("/deployd/a")]).await.unwrap(), CommitResult::Stored);
-    assert_eq!(store.get("/deployd/a").await.unwrap().as_deref(), Some(&b"x"[..]));
-    assert!(!store.list("/deployd/").await.unwrap().pairs.is_empty());
+    assert_eq!(store.commit(None, &[put(keys::CURSOR)]).await.unwrap(), CommitResult::Stored);
+    assert_eq!(store.get(keys::CURSOR).await.unwrap().as_deref(), Some(&b"x"[..]));
+    assert!(!store.list(keys::ROOT).await.unwrap().pairs.is_empty());
     let lease = store.grant_lease(Duration::from_secs(5)).await.unwrap();
     store.revoke_lease(lease).await.unwrap();
     store.size().await.unwrap();
-    let mut changes = store.watch("/deployd/");
+    let mut changes = store.watch(keys::ROOT);
     assert!(matches!(timeout(SOON, changes.recv()).await.unwrap(), Some(Change::Reset(_))));
     let shutdown = Shutdown::new();
-    let election = Election::start(store.clone(), "/deployd/leader/", "a", Settings::default(), shutdown.clone());
+    let election = Election::start(store.clone(), keys::LEADER, "a", Settings::default(), shutdown.clone());
     let leads = || matches!(&*election.role().borrow(), ElectionRole::Leader(_));
     within(SOON, "it leads", leads).await;
     shutdown.trigger();
