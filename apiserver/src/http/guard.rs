@@ -23,7 +23,7 @@ const METRICS: &str = "/metrics";
 const READY: &str = "/readyz";
 
 /// What is known of the client without its token.
-fn peer(extensions: &Extensions) -> Peer {
+async fn peer(extensions: &Extensions) -> Peer {
     Peer { address: extensions.get::<listen::Peer>().map(|peer| peer.0), uid: None }
 }
 
@@ -46,7 +46,7 @@ pub async fn admit(
 }
 
 async fn identify(api: &Api, headers: &HeaderMap, extensions: &Extensions) -> Result<Client, Refused> {
-    api.access.identify(headers, peer(extensions)).await
+    api.access.identify(headers, peer(extensions).await).await
 }
 
 /// Refuses a client that has the right nowhere.
@@ -76,7 +76,7 @@ pub async fn admin(State(api): State<Arc<Api>>, request: Request, next: Next) ->
             Err(refused) => refused.into_response(),
         },
         READY => {
-            let is_known = api.access.glance(request.headers(), peer(request.extensions())).is_some();
+            let is_known = api.access.glance(request.headers(), peer(request.extensions()).await).is_some();
             let response = next.run(request).await;
             if is_known { response } else { terse(response.status()) }
         }
