@@ -55,7 +55,14 @@ pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refus
     let command = api.commands.command(id, by, verb, digest(call));
     let command = Command { credentials: Some(Box::new(credentials)), ..command };
     check_size(&command)?;
-    match api.commands.send(&command).await {
+    let submission = api.commands.send(&command).await;
+    if let Ok(Submission::Decided(outcome)) = &submission
+        && matches!(outcome.verdict, Verdict::Refused(Refusal::Unauthenticated { .. }))
+    {
+        // The leader knows more than this apiserver: reads must not lag behind.
+        api.access.refresh().await;
+    }
+    match submission {
         Ok(Submission::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
         Ok(Submission::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
         Ok(Submission::KeyTaken { at }) => {

@@ -1,6 +1,7 @@
 //! Access control of the API: who gets in, and what each client sees and may change.
 
 mod clients;
+mod document;
 mod lists;
 mod matrix;
 mod peers;
