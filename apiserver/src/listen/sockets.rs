@@ -6,11 +6,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fabric::socket_owner;
 use rustix::fs::Mode;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::time::timeout;
 
-use super::owner;
 use super::peer::Peer;
 
 /// Connections that the kernel holds until they are accepted.
@@ -139,7 +139,7 @@ fn of_tcp(stream: TcpStream, client: SocketAddr) -> Incoming {
 }
 
 fn of_unix(stream: UnixStream) -> Incoming {
-    let uid = stream.peer_cred().ok().and_then(|credentials| owner::of_credentials(credentials.uid()));
+    let uid = stream.peer_cred().ok().and_then(|credentials| socket_owner::of_credentials(credentials.uid()));
     (Stream::Unix(stream), Peer::of_user(uid))
 }
 

@@ -83,9 +83,7 @@ impl Clients {
     fn on_socket(&self, path: &Path, limit: Duration) -> Client {
         // Without TLS there is no reason to read the CAs of this machine.
         let none: [Certificate; 0] = [];
-        fabric::http::client_with(limit, |builder| {
-            self.patient(builder).unix_socket(path).tls_certs_only(none.clone())
-        })
+        fabric::http::client_with(limit, |builder| self.patient(builder).unix_socket(path).tls_certs_only(none.clone()))
     }
 
     fn patient(&self, builder: ClientBuilder) -> ClientBuilder {

@@ -60,7 +60,7 @@ pub async fn of(ends: Ends) -> Option<u32> {
 }
 
 /// The user of a unix socket's client, unless it is from another user namespace.
-pub(super) fn of_credentials(uid: u32) -> Option<u32> {
+pub fn of_credentials(uid: u32) -> Option<u32> {
     (uid != UNMAPPED).then_some(uid)
 }
 
