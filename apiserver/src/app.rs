@@ -15,6 +15,7 @@ use fabric::tls::ServerTls;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use crate::access::Access;
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
 use crate::debug_vars::DebugVars;
@@ -29,6 +30,9 @@ use crate::streams::Streams;
 
 /// Time for requests in flight to finish; longer than every deadline of a request.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How often it looks for the stream of commands while that is missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Why the apiserver cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,7 @@ pub struct App {
     hosts: Hosts,
     transport: Transport,
     bus: Bus,
+    access: Access,
     /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
     /// Ends followers of events; triggered first, because a follower never ends by itself.
@@ -72,7 +77,6 @@ impl App {
         let transport = transport(&config)?;
         let (listeners, address) = listeners(&config).await?;
         let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
-        bus.ensure_stream(&(&COMMANDS).into()).await.map_err(Error::Bus)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let queries = Queries::new(bus.clone(), metrics.clone(), config.query_deadline, config.inspect_deadline);
@@ -94,10 +98,10 @@ impl App {
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
         let hosts = Hosts::new(&config.hosts);
         let callback_policy = config.callback.policy(address, &config.nats);
-        let name = config.name;
-        let api = Arc::new(Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy });
-        let admin = admin::routes(readiness.clone(), Arc::new(registry));
-        let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
+        let (name, access) = (config.name, Access::new(queries.clone(), config.anonymous));
+        let follow_access = access.clone();
+        let api = Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access };
+        let router = router(Arc::new(api), &readiness, registry);
         Ok(Self {
             listeners,
             address,
@@ -109,6 +113,7 @@ impl App {
             hosts,
             transport,
             bus,
+            access: follow_access,
             inbox,
             leaving,
         })
@@ -136,6 +141,7 @@ impl App {
             transport: self.transport,
         };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
+        fabric::tasks::spawn("access", self.access.follow(shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
         listen::serve(self.listeners, self.router, limits).await;
         self.inbox.trigger();
@@ -159,6 +165,12 @@ async fn listeners(config: &Config) -> Result<(Listeners, SocketAddr), Error> {
     Ok((Listeners { tcp, socket }, address))
 }
 
+fn router(api: Arc<Api>, readiness: &Readiness, registry: Registry) -> axum::Router {
+    let guard = axum::middleware::from_fn_with_state(api.clone(), http::guard::admin);
+    let admin = admin::routes(readiness.clone(), Arc::new(registry)).route_layer(guard);
+    axum::Router::new().fallback(http::entry).with_state(api).merge(admin)
+}
+
 async fn end_followers(shutdown: Shutdown, leaving: Shutdown) {
     shutdown.wait().await;
     leaving.trigger();
@@ -172,24 +184,29 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
         if shutdown.is_triggered() {
             return readiness.set(Err("shutting down".to_owned()));
         }
-        let state = async { if up { ensure_commands(&bus).await } else { Err("no connection to NATS".to_owned()) } };
-        tokio::select! {
-            state = state => readiness.set(state),
+        let state = async { if up { can_command(&bus).await } else { Err("no connection to NATS".to_owned()) } };
+        let is_missing = tokio::select! {
+            state = state => {
+                let is_missing = up && state.is_err();
+                readiness.set(state);
+                is_missing
+            }
             // A slow bus must not delay "not ready".
             () = shutdown.wait() => continue,
-        }
+        };
         tokio::select! {
             changed = connected.changed() => if changed.is_err() { return },
             () = shutdown.wait() => {}
+            () = tokio::time::sleep(LOOK_AGAIN), if is_missing => {}
         }
     }
 }
 
-/// Creates the stream of commands if it is missing: before the first scheduler started, and after each connect, because
-/// the server may have lost its data.
-async fn ensure_commands(bus: &Bus) -> Result<(), String> {
-    match bus.ensure_stream(&(&COMMANDS).into()).await {
-        Ok(_) => Ok(()),
+/// Whether the stream of commands exists. Schedulers create it, also after the server has lost its data.
+async fn can_command(bus: &Bus) -> Result<(), String> {
+    match bus.has_stream(COMMANDS.name).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("cannot store commands yet: no scheduler has created their stream".to_owned()),
         Err(error) => Err(format!("cannot store commands: {error}")),
     }
 }

@@ -157,9 +157,10 @@ impl Commands {
                 tracing::info!(command = %command.id, sequence = ack.sequence, duplicate = ack.duplicate, "stored the command");
                 Ok(ack)
             }
-            // With these errors nothing was sent.
+            // With these errors nothing was sent, or nothing stored it.
             Err(
                 error @ (fabric::nats::Error::Disconnected
+                | fabric::nats::Error::NoStream { .. }
                 | fabric::nats::Error::Encode { .. }
                 | fabric::nats::Error::TooLarge { .. }),
             ) => {

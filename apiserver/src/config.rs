@@ -62,6 +62,11 @@ pub struct Config {
     #[arg(long = "host", env = "DEPLOYD_HOST", value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
 
+    /// Clients without a token that this apiserver lets in: `ROLE[@NAMESPACE] from SOURCE`, where the source is a network,
+    /// uid:self, uid:N or any; may be repeated. Changes need the same binding at the schedulers. Default: none
+    #[arg(long, env = "DEPLOYD_ANONYMOUS", value_name = "BINDING", value_delimiter = ';')]
+    pub anonymous: Vec<contract::access::AnonymousBinding>,
+
     /// Most changes that may wait for a decision; more are answered 503 and not accepted
     #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
     pub most_waiting: usize,

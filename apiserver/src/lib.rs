@@ -3,6 +3,7 @@
 //! It is stateless: several may run, and each answers any request. It publishes commands and waits for their outcomes,
 //! and sends queries to the leader. It speaks only NATS and HTTP.
 
+pub mod access;
 pub mod app;
 pub mod commands;
 pub mod config;

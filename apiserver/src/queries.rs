@@ -90,6 +90,20 @@ impl Queries {
         }
     }
 
+    /// Asks the scheduler behind `subject` once; none without an answer in time.
+    pub async fn ask_once(&self, subject: &str, query: &Query, deadline: Duration) -> Option<Reply> {
+        if !*self.bus.connected().borrow() {
+            return None;
+        }
+        match self.bus.request(subject, query, deadline).await {
+            Ok(reply) => Some(reply),
+            Err(error) => {
+                tracing::debug!(%error, subject, "no answer");
+                None
+            }
+        }
+    }
+
     /// Previews a spec. A plan is expensive, so only the leader is asked, once, with the deadline: it computes nothing for a
     /// client that has given up.
     pub async fn plan(&self, spec: Box<PodGroupSpec>) -> Result<Reply, Error> {

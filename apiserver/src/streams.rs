@@ -8,7 +8,7 @@ use std::time::Duration;
 use contract::streams::Stream;
 use contract::time::Timestamp;
 use fabric::clock::Clock;
-use fabric::nats::{Bus, Error, Stored, StreamReader};
+use fabric::nats::{Bus, Error, Stored, StreamFollower};
 use fabric::shutdown::Shutdown;
 use tokio::sync::Semaphore;
 
@@ -116,7 +116,7 @@ pub struct Follower {
     bus: Bus,
     stream: &'static Stream,
     after: u64,
-    reader: Option<StreamReader>,
+    reader: Option<StreamFollower>,
     _permit: Permit,
 }
 
@@ -148,8 +148,8 @@ impl Follower {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             None => {
-                self.bus.ensure_stream(&self.stream.into()).await?;
-                self.reader.insert(self.bus.read_stream(self.stream.name, self.after).await?)
+                let announcements = self.stream.announced_on.unwrap_or_default();
+                self.reader.insert(self.bus.follow(self.stream.name, announcements, self.after).await?)
             }
         };
         reader.next().await

@@ -4,15 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::streams::{DEAD_LETTERS, NOTICES};
+use contract::streams::{NOTICE_ACK_WAIT, NOTICES, NOTICES_PENDING};
 use contract::subjects;
 use fabric::admin::{self, Readiness};
 use fabric::clock::Clock;
-use fabric::nats::{Bus, Consumer};
+use fabric::nats::{Bus, Consumer, SharedConsumer};
 use fabric::shutdown::Shutdown;
 use planner::webhook::Schedule;
 use prometheus_client::registry::Registry;
 use reqwest::dns::Resolve;
+use tokio::sync::watch;
 
 use crate::callbacks::Callbacks;
 use crate::config::Config;
@@ -22,10 +23,6 @@ use crate::queue::Tools;
 use crate::resolve::SystemResolver;
 use crate::router::Router;
 use crate::signature::{self, Secrets};
-
-/// No limit: notices that wait for a retry count as pending, so with a limit one dead callback with many notices would
-/// block all others. The size of the stream bounds them.
-const MAX_ACK_PENDING: i64 = -1;
 
 /// Why the notifier cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -62,10 +59,7 @@ impl App {
         let secrets = Secrets::read(&config.webhook_secret_files).map_err(Error::Secrets)?;
         let policy = config.callback.policy(config.listen, &config.nats);
         let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
-        ensure_streams(&bus).await.map_err(Error::Bus)?;
-        let (stream, durable, filter) = (NOTICES.name, subjects::NOTICES_CONSUMER, subjects::ALL_NOTICES);
-        let consumer = bus.consume(stream, durable, filter, config.ack_wait, MAX_ACK_PENDING);
-        let consumer = consumer.await.map_err(Error::Bus)?;
+        let consumer = bus.consume(&notices(config.ack_wait));
         let mut registry = Registry::default();
         let tools = Arc::new(Tools {
             callbacks: Callbacks::new(bus.clone()),
@@ -73,7 +67,7 @@ impl App {
             poster: Poster::new(config.timeout, policy, resolver, secrets),
             schedule: Schedule::new(config.retry_delays.clone()),
             // Two of three progress messages may get lost before the bus redelivers the job.
-            progress_every: (config.ack_wait / 3).max(Duration::from_millis(10)),
+            progress_every: (config.ack_wait.min(NOTICE_ACK_WAIT) / 3).max(Duration::from_millis(10)),
             metrics: Metrics::register(&mut registry),
             clock: Clock::start(),
         });
@@ -89,7 +83,10 @@ impl App {
             admin::serve(config.listen, readiness.clone(), Arc::new(registry), shutdown.clone()),
         );
         fabric::systemd::start(&readiness, &shutdown);
-        fabric::tasks::spawn("readiness", follow(tools.bus.clone(), readiness.clone(), shutdown.clone()));
+        fabric::tasks::spawn(
+            "readiness",
+            follow(tools.bus.clone(), consumer.available(), readiness.clone(), shutdown.clone()),
+        );
         // Triggered after the consumer is closed: jobs that the queues return earlier would come back to this process.
         let leaving = Shutdown::new();
         let bus = tools.bus.clone();
@@ -122,29 +119,33 @@ impl App {
     }
 }
 
-/// Ready while NATS is connected and has the streams.
-async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
+/// Ready while NATS is connected and the consumer of notices answers.
+async fn follow(bus: Bus, mut available: watch::Receiver<bool>, readiness: Readiness, shutdown: Shutdown) {
     let mut connected = bus.connected();
     loop {
-        let up = *connected.borrow_and_update();
+        let state = match (*connected.borrow_and_update(), *available.borrow_and_update()) {
+            (false, _) => Err("no connection to NATS"),
+            (true, false) => Err("cannot read notices yet: no scheduler has created their stream and its consumer"),
+            (true, true) => Ok(()),
+        };
         if shutdown.is_triggered() {
             return readiness.set(Err("shutting down".to_owned()));
         }
-        // Checked after each connect: the server may have lost its data.
-        readiness.set(match up {
-            true => ensure_streams(&bus).await.map_err(|error| format!("the streams are missing: {error}")),
-            false => Err("no connection to NATS".to_owned()),
-        });
+        readiness.set(state.map_err(str::to_owned));
         tokio::select! {
             changed = connected.changed() => if changed.is_err() { return },
+            changed = available.changed() => if changed.is_err() { return },
             () = shutdown.wait() => {}
         }
     }
 }
 
-async fn ensure_streams(bus: &Bus) -> Result<(), fabric::nats::Error> {
-    for stream in [&NOTICES, &DEAD_LETTERS] {
-        bus.ensure_stream(&(stream).into()).await?;
+fn notices(ack_wait: Duration) -> SharedConsumer<'static> {
+    SharedConsumer {
+        stream: NOTICES.name,
+        name: subjects::NOTICES_CONSUMER,
+        filter: subjects::ALL_NOTICES,
+        ack_wait,
+        max_ack_pending: NOTICES_PENDING,
     }
-    Ok(())
 }

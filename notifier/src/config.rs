@@ -32,7 +32,8 @@ pub struct Config {
     )]
     pub retry_delays: Vec<Duration>,
 
-    /// How long a notifier may be silent about a notice it holds before another gets it
+    /// How long a notifier may be silent about a notice it holds before another gets it. Applies where this notifier creates the
+    /// consumer of notices; schedulers create it with the default
     #[arg(long, env = "DEPLOYD_ACK_WAIT", default_value = "30s", value_parser = duration::parse)]
     pub ack_wait: Duration,
 

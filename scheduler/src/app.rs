@@ -11,7 +11,7 @@ use fabric::election::Election;
 use fabric::etcd::Store;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
-use fabric::signing::OrderSigner;
+use fabric::signing::{OrderKeys, OrderSigner};
 use prometheus_client::registry::Registry;
 
 use crate::config::Config;
@@ -48,6 +48,7 @@ pub struct App {
     bus: Bus,
     store: Store,
     signer: Option<Arc<OrderSigner>>,
+    order_keys: Option<Arc<OrderKeys>>,
 }
 
 impl App {
@@ -57,6 +58,7 @@ impl App {
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(version, %name, "starting deployd-scheduler");
         let signer = config.order_key_file.as_deref().map(OrderSigner::load).transpose().map_err(Error::Key)?;
+        let order_keys = config.order_keys_file.as_deref().map(OrderKeys::load).transpose().map_err(Error::Key)?;
         if signer.is_none() {
             tracing::warn!(
                 "orders are not signed: any process that may write to NATS can command every node; set --order-key-file"
@@ -66,18 +68,19 @@ impl App {
         let (bus, store) = (bus.map_err(Error::Bus)?, store.map_err(Error::Store)?);
         shell::streams::ensure_all(&bus).await.map_err(Error::Bus)?;
         shell::schema::check(&store).await?;
+        fabric::tasks::spawn("streams", shell::streams::keep(bus.clone()));
         fabric::tasks::spawn("durability", {
             let bus = bus.clone();
             async move {
                 bus.syncs_always().await;
             }
         });
-        Ok(Self { config, bus, store, signer: signer.map(Arc::new) })
+        Ok(Self { config, bus, store, signer: signer.map(Arc::new), order_keys: order_keys.map(Arc::new) })
     }
 
     /// Runs until shutdown, then revokes its lease, so that another scheduler leads immediately.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let Self { config, bus, store, signer } = self;
+        let Self { config, bus, store, signer, order_keys } = self;
         let metrics = Metrics::default();
         let mut registry = Registry::default();
         metrics.register(&mut registry);
@@ -89,7 +92,7 @@ impl App {
 
         let settings = config.election_settings();
         let election = Election::start(store.clone(), keys::LEADER, &config.name(), settings, shutdown.clone());
-        let context = Context { name: config.name(), bus, store, signer, clock: Clock::start(), metrics };
+        let context = Context { name: config.name(), bus, store, signer, order_keys, clock: Clock::start(), metrics };
         let shell = Shell::start(Core::new(config.core_settings()), context, &election, readiness);
         let result = tokio::select! {
             served = admin => served.map_err(|source| Error::Listen { address: listen, source }),

@@ -24,6 +24,11 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_ORDER_KEY_FILE", value_name = "FILE")]
     pub order_key_file: Option<std::path::PathBuf>,
 
+    /// File with the public keys of all schedulers (orders.pub of deployctl bus-keys). With it, a node's claim that the store came
+    /// back with an older state counts only if a scheduler signed it; without it, one agent can make the leader stop deciding
+    #[arg(long, env = "DEPLOYD_ORDER_KEYS_FILE", value_name = "FILE")]
+    pub order_keys_file: Option<std::path::PathBuf>,
+
     /// A node that sends no report for this time (five heartbeats) is suspect: no instance is placed there
     #[arg(long, env = "DEPLOYD_SUSPECT_AFTER", default_value = "15s", value_parser = duration::parse)]
     pub suspect_after: Duration,

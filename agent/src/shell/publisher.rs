@@ -38,8 +38,8 @@ impl Publisher {
         let (messages, queue) = mpsc::channel(MESSAGES);
         let report = subjects::report(node);
         let (letters, unread) = mpsc::channel(LETTERS);
-        fabric::tasks::spawn("publisher", publish(bus.clone(), report, queue));
-        fabric::tasks::spawn("dead letters", publish_dead_letters(bus, unread));
+        fabric::tasks::spawn("publisher", publish(bus.clone(), report.clone(), queue));
+        fabric::tasks::spawn("dead letters", publish_dead_letters(bus, report, unread));
         Self { messages, letters, metrics }
     }
 
@@ -78,9 +78,11 @@ async fn publish(bus: Bus, report: String, mut queue: mpsc::Receiver<Message>) {
     }
 }
 
-async fn publish_dead_letters(bus: Bus, mut unread: mpsc::Receiver<(DeadLetterKind, DeadLetter)>) {
+/// Sends dead letters on the subject of reports, which names the node: the leader stores a few of each node.
+async fn publish_dead_letters(bus: Bus, report: String, mut unread: mpsc::Receiver<(DeadLetterKind, DeadLetter)>) {
     while let Some((kind, letter)) = unread.recv().await {
-        if let Err(reason) = bus.publish(&subjects::dead_letter(kind), &letter).await {
+        let header = (subjects::DEAD_LETTER_HEADER, kind.word());
+        if let Err(reason) = bus.publish_marked(&report, header, &letter).await {
             warn!(%reason, "could not send a dead letter");
         }
     }

@@ -87,15 +87,23 @@ async fn inspect_requests_are_answered_with_dockers_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_undecodable_order_is_refused_and_stored_as_a_dead_letter() {
+async fn an_undecodable_order_is_refused_and_sent_as_a_dead_letter() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let node = Node::start(cluster, &nats, home.path()).await;
-        let mut letters = node.bus.subscribe(subjects::ALL_DEAD_LETTERS).await.expect("subscribes");
+        let mut letters = node.bus.subscribe(subjects::ALL_REPORTS).await.expect("subscribes");
         let reply: OrderReply =
             node.bus.request(&subjects::order(&node.name), &"nonsense", PATIENCE).await.expect("an answer");
         assert!(matches!(reply, OrderReply::Failed { .. }), "{reply:?}");
-        let letter = tokio::time::timeout(PATIENCE, letters.next()).await.expect("in time").expect("a letter");
+        let marked = async {
+            loop {
+                let message = letters.next().await.expect("a message");
+                if message.header(subjects::DEAD_LETTER_HEADER) == Some("order") {
+                    return message;
+                }
+            }
+        };
+        let letter = tokio::time::timeout(PATIENCE, marked).await.expect("in time");
         let letter: contract::notice::DeadLetter = letter.decode().expect("readable");
         assert!(letter.payload.contains("nonsense"), "{letter:?}");
         node.stop().await;

@@ -12,7 +12,7 @@ use contract::spec::PodSpec;
 use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
 use super::writes::{self, Promise};
-use super::{Api, Call, podgroups};
+use super::{Api, Call, podgroups, redact};
 use crate::{queries, view};
 
 const NO_NAME: &str = "Missing dependency pod name for the request";
@@ -32,9 +32,11 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
     let name = dependency_name(call)?;
     let reply = api.queries.ask(&Query::Dependency { name }).await?;
     let Answer::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let found = found.filter(|dependency| call.client.reads(&dependency.spec.namespace));
     let dependency = found.ok_or_else(|| Refused::not_found(UNKNOWN).stale(reply.stale))?;
     let inspected = api.queries.inspect(view::inspect_requests(dependency.pods.values().flatten())).await;
-    let body = view::dependency(*dependency, inspected);
+    let mut body = view::dependency(*dependency, inspected);
+    redact::dependency(&call.client, &mut body);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
 

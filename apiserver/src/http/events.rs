@@ -11,6 +11,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use contract::access::Right;
 use contract::api::Events;
 use contract::event::{Event, Kind};
 use contract::streams::EVENTS;
@@ -22,7 +23,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::params::Params;
 use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
+use super::visible::{self, FollowedGroups, VisibleGroups};
 use super::{Api, Call};
+use crate::access::{Access, Client};
+use crate::queries::Queries;
 use crate::streams::{Filtered, Follower};
 
 /// Default limit of events in an answer.
@@ -31,6 +35,8 @@ const USUAL: i64 = 100;
 const MOST: i64 = 1000;
 /// A silent connection is dropped by proxies; a comment now and then keeps it, and finds clients that went away.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often a follower is checked: its token may have been revoked.
+const RECHECK: Duration = Duration::from_millis(500);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Proxies that gather answers would gather this one for ever.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -44,14 +50,14 @@ pub async fn call(api: &Api, call: &Call) -> HttpResult {
 }
 
 async fn get(api: &Api, call: &Call) -> HttpResult {
-    let filter = EventFilter::read(&call.params, api.streams.now())?;
+    let filter = EventFilter::read(&call.params, api.streams.now())?.seen_by(api, call).await?;
     let newest = api.streams.newest(&EVENTS, limit(&call.params), |stored| filter.apply(stored)).await?;
     let events = newest.found.into_iter().map(|(_, event)| event).collect();
     Ok(respond::json(StatusCode::OK, &Events { events }))
 }
 
 async fn follow(api: &Api, call: &Call) -> HttpResult {
-    let filter = EventFilter::read(&call.params, api.streams.now())?;
+    let mut filter = EventFilter::read(&call.params, api.streams.now())?.seen_by(api, call).await?;
     let permit = api
         .streams
         .follower_permit(call.peer.source())
@@ -70,7 +76,11 @@ async fn follow(api: &Api, call: &Call) -> HttpResult {
     let mut keep_alive = interval(KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let backlog: VecDeque<Bytes> = backlog.iter().map(|(sequence, event)| frame(*sequence, event)).collect();
-    let feed = Feed { backlog, follower, filter, keep_alive, leaving: api.streams.leaving.clone() };
+    // From here on the feed asks about each group, because new ones may be created.
+    filter.groups = VisibleGroups::All;
+    let leaving = api.streams.leaving.clone();
+    let audience = Audience::of(api, call);
+    let feed = Feed { backlog, follower, filter, keep_alive, leaving, audience };
     let frames = futures_util::stream::unfold(feed, async |mut feed| {
         let frame = feed.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), feed))
@@ -93,12 +103,16 @@ pub fn limit(params: &Params) -> usize {
     usize::try_from(params.integer("limit", USUAL).clamp(1, MOST)).unwrap_or(1)
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct EventFilter {
     group: Option<String>,
     node: Option<String>,
     kind: Option<Kind>,
     since: Option<Timestamp>,
+    /// The groups that the client may read.
+    groups: VisibleGroups,
+    /// The client may see events that concern no group.
+    sees_cluster: bool,
 }
 
 impl EventFilter {
@@ -109,7 +123,14 @@ impl EventFilter {
             Some(word) => Some(Kind::from_word(word).ok_or_else(|| unknown_kind(word))?),
         };
         let since = params.text("since").map(|text| since(text, now)).transpose()?;
-        Ok(Self { group: text("group"), node: text("node"), kind, since })
+        let (groups, sees_cluster) = (VisibleGroups::All, true);
+        Ok(Self { group: text("group"), node: text("node"), kind, since, groups, sees_cluster })
+    }
+
+    /// Leaves out what the client may not see.
+    async fn seen_by(self, api: &Api, call: &Call) -> Result<Self, Refused> {
+        let sees_cluster = call.client.principal.may(Right::Operate, None);
+        Ok(Self { groups: visible::groups(api, &call.client).await?, sees_cluster, ..self })
     }
 
     fn apply(&self, stored: &Stored) -> Filtered<(u64, Event)> {
@@ -123,7 +144,12 @@ impl EventFilter {
 
     fn matches(&self, event: &Event) -> bool {
         let same = |wanted: &Option<String>, has: Option<&str>| wanted.is_none() || wanted.as_deref() == has;
-        same(&self.group, event.group.as_ref().map(|name| name.as_str()))
+        let is_visible = match &event.group {
+            Some(group) => self.groups.contains(group.as_str()),
+            None => self.sees_cluster,
+        };
+        is_visible
+            && same(&self.group, event.group.as_ref().map(|name| name.as_str()))
             && same(&self.node, event.node.as_ref().map(|name| name.as_str()))
             && self.kind.is_none_or(|kind| kind == event.kind)
     }
@@ -155,6 +181,30 @@ struct Feed {
     filter: EventFilter,
     keep_alive: Interval,
     leaving: Shutdown,
+    audience: Audience,
+}
+
+/// The client of a follower. It may lose its access while it follows.
+struct Audience {
+    client: Client,
+    access: Access,
+    queries: Queries,
+    groups: FollowedGroups,
+    recheck: Interval,
+}
+
+impl Audience {
+    fn of(api: &Api, call: &Call) -> Self {
+        let (client, access, queries) = (call.client.clone(), api.access.clone(), api.queries.clone());
+        Self { client, access, queries, groups: FollowedGroups::default(), recheck: interval(RECHECK) }
+    }
+
+    async fn may_see(&mut self, event: &Event) -> bool {
+        match &event.group {
+            Some(group) => self.groups.is_visible(&self.queries, &self.client, group).await,
+            None => true,
+        }
+    }
 }
 
 impl Feed {
@@ -165,9 +215,14 @@ impl Feed {
         loop {
             tokio::select! {
                 () = self.leaving.wait() => return None,
+                _ = self.audience.recheck.tick() => if !self.audience.access.still_knows(&self.audience.client) {
+                    return None;
+                },
                 _ = self.keep_alive.tick() => return Some(Bytes::from_static(b": still here\n\n")),
                 stored = self.follower.next() => {
-                    if let Filtered::Match((sequence, event)) = self.filter.apply(&stored) {
+                    if let Filtered::Match((sequence, event)) = self.filter.apply(&stored)
+                        && self.audience.may_see(&event).await
+                    {
                         return Some(frame(sequence, &event));
                     }
                 }

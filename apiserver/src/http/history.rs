@@ -6,7 +6,7 @@ use contract::query::{Answer, Query};
 
 use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
-use super::{Api, Call};
+use super::{Api, Call, visible};
 use crate::{queries, view};
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
@@ -26,6 +26,9 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
     let (Ok(name), Ok(instance)) = (name.parse::<GroupName>(), u32::try_from(instance)) else {
         return Ok(respond::json(StatusCode::OK, &view::history(Vec::new())));
     };
+    if let Some(hidden) = visible::hidden(api, &call.client, &name).await? {
+        return Ok(respond::stale(respond::json(StatusCode::OK, &view::history(Vec::new())), hidden.stale));
+    }
     let reply = api.queries.ask(&Query::History { name, instance }).await?;
     let Answer::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::OK, &view::history(events)), reply.stale))

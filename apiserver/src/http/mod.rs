@@ -1,7 +1,10 @@
-//! The HTTP handlers. [`entry`] takes every request: it routes, reads parameters, calls the resource and counts.
+//! The HTTP handlers. [`entry`] takes every request: it routes, identifies the client, reads parameters, calls the resource and
+//! counts.
 //!
 //! A client gets an answer even when a handler panics or hangs.
 
+pub mod access;
+pub mod audit;
 pub mod backups;
 pub mod body;
 pub mod browser;
@@ -12,6 +15,7 @@ pub mod depends;
 pub mod engine;
 pub mod events;
 pub mod form;
+pub mod guard;
 pub mod history;
 pub mod node;
 pub mod nodes;
@@ -21,12 +25,15 @@ pub mod params;
 pub mod podgroups;
 pub mod policies;
 pub mod ports;
+pub mod redact;
 pub mod renamed;
 pub mod respond;
 pub mod rollout_commands;
 pub mod rollouts;
 pub mod router;
 pub mod status;
+pub mod tokens;
+pub mod visible;
 pub mod writes;
 
 use std::panic::AssertUnwindSafe;
@@ -34,12 +41,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
 
+use crate::access::{Access, Client};
 use crate::commands::Commands;
 use crate::debug_vars::{DebugVars, Hit};
 use crate::listen::Peer;
@@ -65,6 +73,7 @@ pub struct Api {
     pub metrics: Metrics,
     pub streams: Streams,
     pub callback_policy: fabric::callback::Policy,
+    pub access: Access,
 }
 
 /// One request.
@@ -74,8 +83,10 @@ pub struct Call {
     pub resource: Resource,
     /// From the query string and a form body.
     pub params: Params,
-    /// Who sent it.
+    /// The connection it came on.
     pub peer: Peer,
+    /// Who sent it. Its token is not among the headers any more.
+    pub client: Client,
     pub headers: HeaderMap,
     /// Empty for methods without a body.
     pub body: Bytes,
@@ -119,22 +130,25 @@ async fn guarded(work: impl Future<Output = Response>) -> Response {
 }
 
 async fn serve(api: &Api, route: Route, request: Request) -> Response {
+    let client = match guard::admit(api, &route, (request.headers(), request.extensions())).await {
+        Ok(client) => client,
+        Err(refused) => return guard::refuse(request, refused).await,
+    };
     if is_change(&route, &request) && api.read_only.is_on().await {
-        let (parts, body) = request.into_parts();
-        // Read and ignored: a client that still sends would not see the answer.
-        let _ = body::read(&parts.headers, body).await;
-        return Refused::read_only().into_response();
+        return guard::refuse(request, Refused::read_only()).await;
     }
-    match route {
-        Route::Call(resource, verb) => match call(api, resource, verb, request).await {
+    match (route, client) {
+        (Route::Call(resource, verb), Some(client)) => match call(api, (resource, verb), client, request).await {
             Ok(response) => response,
             Err(refused) => refused.into_response(),
         },
-        Route::Head => Refused::unsupported("Head").into_response(),
-        Route::Options(resource) => respond::options(resource),
-        Route::NotAllowed(resource) => respond::method_not_allowed(resource),
-        Route::Redirect(path) => respond::redirect(request.method(), path, request.uri().query()),
-        Route::Unknown => Refused::by_router(StatusCode::NOT_FOUND, "Page not found").into_response(),
+        (Route::Head, _) => Refused::unsupported("Head").into_response(),
+        (Route::Options(resource), _) => respond::options(resource),
+        (Route::NotAllowed(resource), _) => respond::method_not_allowed(resource),
+        (Route::Redirect(path), _) => respond::redirect(request.method(), path, request.uri().query()),
+        (Route::Unknown | Route::Call(..), _) => {
+            Refused::by_router(StatusCode::NOT_FOUND, "Page not found").into_response()
+        }
     }
 }
 
@@ -149,8 +163,9 @@ fn is_change(route: &Route, request: &Request) -> bool {
     }
 }
 
-async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> HttpResult {
-    let (parts, body) = request.into_parts();
+async fn call(api: &Api, (resource, verb): (Resource, Verb), client: Client, request: Request) -> HttpResult {
+    let (mut parts, body) = request.into_parts();
+    parts.headers.remove(AUTHORIZATION);
     let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let form = if verb.has_body() { form::read(content_type, body.clone()).await } else { None };
@@ -158,7 +173,10 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> Ht
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
     let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(|| Peer::of_user(None));
-    let call = Call { verb, resource, params, peer, headers: parts.headers, body, rest, consumed };
+    let call = Call { verb, resource, params, peer, client, headers: parts.headers, body, rest, consumed };
+    if !resource.implements(verb) {
+        return Err(Refused::unsupported(verb.word()));
+    }
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
         Resource::Depends => depends::call(api, call).await,
@@ -183,6 +201,9 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> Ht
         Resource::Backup => backups::backup(api, &call).await,
         Resource::Restore => backups::restore(api, &call).await,
         Resource::Policies => policies::call(api, &call).await,
+        Resource::Tokens => tokens::call(api, &call).await,
+        Resource::Access => access::call(api, &call).await,
+        Resource::Audit => audit::call(api, &call).await,
     }
 }
 

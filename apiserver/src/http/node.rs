@@ -15,7 +15,7 @@ use contract::validate::Flaw;
 use super::respond::{self, HttpResult, Refused, shown};
 use super::router::Verb;
 use super::writes::{self, Promise};
-use super::{Api, Call};
+use super::{Api, Call, visible};
 use crate::{queries, view};
 
 const COMMANDS: &str = "cordon, uncordon, drain or label";
@@ -25,7 +25,7 @@ const TAKEN: [&str; 2] = ["why", "force"];
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
     let name = named(call)?;
     let (change, message) = match call.verb {
-        Verb::Get => return get(api, name).await,
+        Verb::Get => return get(api, call, name).await,
         Verb::Patch => patch(call)?,
         Verb::Delete => (removal(call)?, "Node will be forgotten once nothing is placed there."),
         Verb::Post | Verb::Put => return Err(Refused::unsupported(call.verb.word())),
@@ -35,10 +35,12 @@ pub async fn call(api: &Api, call: &Call) -> HttpResult {
     writes::change(api, call, Change::Node { node: name, change }, promise).await
 }
 
-async fn get(api: &Api, name: NodeName) -> HttpResult {
+async fn get(api: &Api, call: &Call, name: NodeName) -> HttpResult {
     let reply = api.queries.ask(&Query::Node { name: name.clone() }).await?;
     let Answer::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
-    let page = found.ok_or_else(|| writes::refused(&Refusal::NodeUnknown { node: name }).stale(reply.stale))?;
+    let mut page = found.ok_or_else(|| writes::refused(&Refusal::NodeUnknown { node: name }).stale(reply.stale))?;
+    let visible = visible::groups(api, &call.client).await?;
+    page.pods.retain(|pod| visible.contains(pod.pod.group.as_str()));
     Ok(respond::stale(respond::json(StatusCode::OK, &view::node_status(*page)), reply.stale))
 }
 

@@ -19,7 +19,7 @@ use super::respond::{self, HttpResult, Refused, shown};
 use super::rollout_commands;
 use super::router::Verb;
 use super::writes::{self, Promise};
-use super::{Api, Call};
+use super::{Api, Call, redact, visible};
 use crate::queries;
 use crate::view;
 
@@ -47,11 +47,16 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
     };
     // An invalid name is an unknown name.
     let group: GroupName = name.parse().map_err(|_| unknown())?;
+    if refresh && let Some(hidden) = visible::hidden(api, &call.client, &group).await? {
+        return Err(unknown().stale(hidden.stale));
+    }
     let reply = api.queries.ask(&Query::Group { name: group, refresh }).await?;
     let Answer::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let found = found.filter(|group| call.client.reads(&group.spec.namespace));
     let group = found.ok_or_else(|| unknown().stale(reply.stale))?;
     let inspected = api.queries.inspect(view::inspect_requests(&group.pods)).await;
-    let body = view::pod_group(*group, inspected);
+    let mut body = view::pod_group(*group, inspected);
+    redact::group(&call.client, &mut body);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
 
@@ -66,10 +71,17 @@ async fn list(api: &Api, call: &Call) -> HttpResult {
     let (usual, most) = PAGE;
     let limit = params.integer("limit", usual).clamp(1, most);
     let limit = u32::try_from(limit).unwrap_or(1);
-    let reply = api.queries.ask(&Query::Groups { namespace, after, limit }).await?;
-    let Answer::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
-    let body = view::group_list(lines, usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (lines, stale) = match namespace {
+        None if !call.client.reads_all() => visible::lines(api, &call.client, after, most).await?,
+        namespace => {
+            let reply = api.queries.ask(&Query::Groups { namespace, after, limit }).await?;
+            let Answer::Groups(mut lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            lines.retain(|line| call.client.reads(&line.namespace));
+            (lines, reply.stale)
+        }
+    };
+    Ok(respond::stale(respond::json(StatusCode::OK, &view::group_list(lines, most)), stale))
 }
 
 async fn post(api: &Api, call: Call) -> HttpResult {
@@ -99,6 +111,7 @@ pub(super) fn parse_group(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, 
         // The original's default is `never`, which hardly any service wants: only requests without `strict` keep it.
         spec.restart_policy = RestartPolicy::Always;
     }
+    flaws.extend(redact::flaws(&spec.pod, "Pod."));
     flaws.extend(spec.validate().err().unwrap_or_default());
     if flaws.is_empty() { Ok(spec) } else { Err(Refused::flawed("Missing paremeters for PodGroupSpec", &flaws)) }
 }
@@ -188,6 +201,7 @@ pub(super) fn parse_pod(body: &[u8], is_strict: bool, flawed: &str) -> Result<Po
     let document = body.as_object().cloned().unwrap_or_default();
     let pod: PodSpec = lenient_json::from_value(body).map_err(unreadable)?;
     let mut flaws = if is_strict { strict::pod_flaws(&document, &pod) } else { Vec::new() };
+    flaws.extend(redact::flaws(&pod, ""));
     flaws.extend(pod.validate().err().unwrap_or_default());
     if flaws.is_empty() { Ok(pod) } else { Err(Refused::flawed(flawed, &flaws)) }
 }

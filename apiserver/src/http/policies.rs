@@ -34,6 +34,9 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
     let asked = call.params.text("namespace").map(|_| namespace(call)).transpose()?;
     let reply = api.queries.ask(&Query::Policies).await?;
     let Answer::Policies(rows) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    // The default concerns every client.
+    let is_visible = |row: &NamespacePolicy| row.namespace == EVERY_NAMESPACE || call.client.reads(&row.namespace);
+    let rows: Vec<NamespacePolicy> = rows.into_iter().filter(is_visible).collect();
     let body = match asked {
         None => respond::json(StatusCode::OK, &rows),
         Some(namespace) => respond::json(StatusCode::OK, &applying(&rows, &namespace)),

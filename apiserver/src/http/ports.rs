@@ -14,14 +14,15 @@ use crate::{queries, view};
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.verb {
-        Verb::Get => get(api).await,
+        Verb::Get => get(api, call).await,
         Verb::Post => validate(api, call).await,
         Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
     }
 }
 
-async fn get(api: &Api) -> HttpResult {
-    let (claims, stale) = claims(api).await?;
+async fn get(api: &Api, call: &Call) -> HttpResult {
+    let (mut claims, stale) = claims(api).await?;
+    claims.retain(|claim| call.client.reads(&claim.namespace));
     Ok(respond::stale(respond::json(StatusCode::OK, &view::stream_procs(claims)), stale))
 }
 

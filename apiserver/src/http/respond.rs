@@ -2,7 +2,7 @@
 //! repeats the message unless the router refused.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use contract::api::Failure;
@@ -105,6 +105,10 @@ impl Refused {
         };
         Self { retry_after: Some(1), ..Self::new(status, message) }
     }
+    /// 429 for a client that did something too often, with `Retry-After`.
+    pub fn too_often(message: impl Into<String>, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
+    }
     #[must_use]
     pub fn stale(self, stale: bool) -> Self {
         Self { stale, ..self }
@@ -112,6 +116,10 @@ impl Refused {
     /// 403 while the read-only switch is on: the only error in plain text.
     pub fn read_only() -> Self {
         Self { plain: true, ..Self::new(StatusCode::FORBIDDEN, Refusal::ReadOnly.to_string()) }
+    }
+    /// Whether the change may still take effect.
+    pub fn is_unknown(&self) -> bool {
+        self.is_unknown
     }
     pub fn by_router(status: StatusCode, message: &str) -> Self {
         Self { by_router: true, ..Self::new(status, message) }
@@ -127,6 +135,9 @@ impl IntoResponse for Refused {
         let mut response = json(self.status, &Failure { message: self.message, data });
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.is_unknown {
             response.headers_mut().insert(OUTCOME, HeaderValue::from_static("unknown"));

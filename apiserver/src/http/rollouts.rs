@@ -2,19 +2,24 @@
 //! a spec would change. All three are read-only; a plan is a POST only because its input is a whole spec.
 
 use axum::http::StatusCode;
+use contract::access::Right;
 use contract::command::Refusal;
 use contract::name::GroupName;
 use contract::query::{Answer, Query};
+use contract::spec::PodGroupSpec;
 use serde::Serialize;
 
 use super::respond::{self, HttpResult, Refused};
 use super::router::Verb;
-use super::{Api, Call, podgroups, renamed, writes};
+use super::{Api, Call, guard, podgroups, redact, renamed, visible, writes};
 use crate::queries;
 
 /// Answers the state of a group's rollout.
 pub async fn rollouts(api: &Api, call: &Call) -> HttpResult {
     let name = group_of(call)?;
+    if let Some(hidden) = visible::hidden(api, &call.client, &name).await? {
+        return answer(None::<()>, hidden.stale);
+    }
     let reply = api.queries.ask(&Query::Rollout { name }).await?;
     let Answer::Rollout(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     answer(found.as_deref().map(renamed::rollout), reply.stale)
@@ -23,8 +28,14 @@ pub async fn rollouts(api: &Api, call: &Call) -> HttpResult {
 /// Answers which revisions of a group are kept.
 pub async fn revisions(api: &Api, call: &Call) -> HttpResult {
     let name = group_of(call)?;
+    if let Some(hidden) = visible::hidden(api, &call.client, &name).await? {
+        return answer(None::<()>, hidden.stale);
+    }
     let reply = api.queries.ask(&Query::Revisions { name }).await?;
-    let Answer::Revisions(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let Answer::Revisions(mut found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    if let Some(found) = &mut found {
+        redact::revisions(&call.client, found);
+    }
     answer(found, reply.stale)
 }
 
@@ -36,6 +47,7 @@ pub async fn plan(api: &Api, call: &Call) -> HttpResult {
     }
     let spec = Box::new(podgroups::parse_group(&call.body, podgroups::is_strict(call))?);
     writes::check_size(&spec)?;
+    allowed(api, call, &spec).await?;
     let reply = api.queries.plan(spec).await?;
     let Answer::Plan(planned) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     if let (Some(seconds), Err(refusal)) = (reply.retry_after, &planned) {
@@ -43,6 +55,18 @@ pub async fn plan(api: &Api, call: &Call) -> HttpResult {
     }
     let plan = planned.map_err(|refusal| writes::refused(&refusal).stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &renamed::plan(&plan)), reply.stale))
+}
+
+/// Refuses a plan for a namespace that the client may not deploy to, or about a group that it may not read.
+async fn allowed(api: &Api, call: &Call, spec: &PodGroupSpec) -> Result<(), Refused> {
+    if !call.client.principal.may(Right::Deploy, Some(&spec.namespace)) {
+        return Err(guard::denied(&call.client, Right::Deploy, &format!("in the namespace {:?}", spec.namespace)));
+    }
+    let Ok(name) = spec.name.parse::<GroupName>() else { return Ok(()) };
+    match visible::foreign(api, &call.client, &name).await? {
+        Some(hidden) => Err(writes::refused(&Refusal::GroupUnknown).stale(hidden.stale)),
+        None => Ok(()),
+    }
 }
 
 /// The group that a GET names.

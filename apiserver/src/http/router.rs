@@ -39,10 +39,15 @@ pub enum Resource {
     Restore,
     /// Workload policies of namespaces.
     Policies,
+    Tokens,
+    /// Whether clients must prove who they are, and what the client may do.
+    Access,
+    /// The audit log.
+    Audit,
 }
 
 impl Resource {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::PodGroups,
         Self::Depends,
         Self::Nodes,
@@ -66,6 +71,9 @@ impl Resource {
         Self::Backup,
         Self::Restore,
         Self::Policies,
+        Self::Tokens,
+        Self::Access,
+        Self::Audit,
     ];
 
     /// Its path; `{name}` stands for a name in it.
@@ -94,11 +102,42 @@ impl Resource {
             Self::Backup => "/api/backup",
             Self::Restore => "/api/restore",
             Self::Policies => "/api/policies",
+            Self::Tokens => "/api/tokens",
+            Self::Access => "/api/access",
+            Self::Audit => "/api/audit",
         }
     }
 }
 
 impl Resource {
+    /// Whether it answers this method. The original routes every method everywhere and refuses the others itself.
+    pub fn implements(self, verb: Verb) -> bool {
+        use Verb::{Delete, Get, Patch, Post, Put};
+        let verbs: &[Verb] = match self {
+            Self::PodGroups => &[Get, Post, Patch, Delete],
+            Self::Depends => &[Get, Post, Put, Delete],
+            Self::Nodes | Self::Node | Self::Constraints => &[Get, Patch, Delete],
+            Self::Status | Self::EngineConfig | Self::Access => &[Get, Patch],
+            Self::Notifies | Self::Tokens => &[Get, Post, Delete],
+            Self::Ports | Self::Guard => &[Get, Post],
+            Self::Maintenance => &[Patch],
+            Self::Plan => &[Post],
+            Self::Restore => &[Post, Delete],
+            Self::Policies => &[Get, Put, Delete],
+            Self::Operations
+            | Self::Cluster
+            | Self::DebugVars
+            | Self::History
+            | Self::Events
+            | Self::DeadLetters
+            | Self::Rollouts
+            | Self::Revisions
+            | Self::Backup
+            | Self::Audit => &[Get],
+        };
+        verbs.contains(&verb)
+    }
+
     /// Methods named in `Allow`.
     pub fn allow(self) -> &'static str {
         if self == Self::DebugVars { "GET, OPTIONS" } else { "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS" }
@@ -118,6 +157,18 @@ pub enum Verb {
 }
 
 impl Verb {
+    pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
+
+    /// As written in requests.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
     /// As written in error messages.
     pub fn word(self) -> &'static str {
         match self {
@@ -190,6 +241,8 @@ fn clean(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use contract::access::routes;
+
     use super::*;
 
     #[test]
@@ -208,6 +261,19 @@ mod tests {
             assert_eq!(route(&Method::OPTIONS, resource.path()), Route::Options(resource));
             assert_eq!(route(&Method::TRACE, resource.path()), Route::NotAllowed(resource));
         }
+    }
+
+    #[test]
+    fn every_implemented_method_has_a_right_and_every_right_is_for_one() {
+        let mut implemented = vec![("GET", "/metrics")];
+        for resource in Resource::ALL {
+            let verbs = Verb::ALL.into_iter().filter(|verb| resource.implements(*verb));
+            implemented.extend(verbs.map(|verb| (verb.method(), resource.path())));
+        }
+        let mut guarded: Vec<(&str, &str)> = routes::ROUTES.iter().map(|row| (row.method, row.path)).collect();
+        implemented.sort_unstable();
+        guarded.sort_unstable();
+        assert_eq!(implemented, guarded);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use contract::access::token::Credentials;
 use contract::api::Accepted;
-use contract::command::{Outcome, Refusal, Verb, Verdict};
+use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::digest::Digest;
 use contract::name::CommandId;
 use contract::validate::LARGEST_BODY;
@@ -11,11 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::respond::{self, HttpResult, Refused};
-use super::{Api, Call};
+use super::{Api, Call, guard, visible};
 use crate::commands::{self, Submission, is_same_request};
 
 /// A client's id for its request: the same key twice is the same change.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The user, as the client states it.
 const USER: &str = "x-deployd-user";
 /// Longest user name; every revision stores one.
@@ -45,8 +46,14 @@ pub async fn change(api: &Api, call: &Call, verb: Verb, promise: Promise) -> Htt
 
 /// Sends a command and waits for its outcome.
 pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refused> {
-    let (id, by) = (command_id(&call.headers)?, user(&call.headers)?);
+    let right = verb.right();
+    guard::check(&call.client, right, call.resource.path())?;
+    let (id, said) = (command_id(&call.headers)?, user(&call.headers)?);
+    let by = call.client.proven_name().map(str::to_owned).or(said);
+    let proof = call.client.proof(right, visible::namespace_for_proof(api, &call.client, &verb).await?.as_deref());
+    let credentials = Credentials { apiserver: api.name.clone(), peer: call.client.peer(), proof };
     let command = api.commands.command(id, by, verb, digest(call));
+    let command = Command { credentials: Some(Box::new(credentials)), ..command };
     check_size(&command)?;
     match api.commands.send(&command).await {
         Ok(Submission::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
@@ -141,8 +148,10 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         | Refusal::NodeUnknown { .. }
         | Refusal::CallbackUnknown
         | Refusal::ConstraintUnknown
-        | Refusal::PolicyUnknown => StatusCode::NOT_FOUND,
-        Refusal::ReadOnly | Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
+        | Refusal::PolicyUnknown
+        | Refusal::TokenUnknown { .. } => StatusCode::NOT_FOUND,
+        Refusal::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
+        Refusal::ReadOnly | Refusal::Forbidden { .. } | Refusal::Denied { .. } => StatusCode::FORBIDDEN,
         Refusal::GroupExists | Refusal::DependencyExists => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
@@ -242,6 +251,17 @@ mod tests {
                  is not needed, or raise etcd's --quota-backend-bytes and the schedulers' --etcd-quota-bytes",
             ),
             (Refusal::Malformed { reason: "x".to_owned() }, 400, "the command could not be read: x"),
+            (Refusal::Unauthenticated { reason: "the token has expired".to_owned() }, 401, "the token has expired"),
+            (
+                Refusal::Denied { principal: "bob".to_owned(), right: "deploy".to_owned(), object: "web".to_owned() },
+                403,
+                "bob may not deploy web; ask an admin for a binding that allows it (deployctl auth matrix shows the roles)",
+            ),
+            (
+                Refusal::TokenUnknown { id: "0a".to_owned() },
+                404,
+                "there is no token \"0a\"; `deployctl token list` shows those that exist",
+            ),
         ] {
             assert_eq!((status_of(&refusal).as_u16(), refusal.to_string().as_str()), (status, text));
         }
@@ -261,6 +281,7 @@ mod tests {
             consumed: form.is_some(),
             params: Params::new(Some(query), form.into_iter().collect()),
             peer: crate::listen::Peer::of_user(None),
+            client: crate::access::Client::open(contract::access::binding::Peer { address: None, uid: None }),
             headers: HeaderMap::new(),
             body: bytes::Bytes::from_static(body.as_bytes()),
             rest: String::new(),

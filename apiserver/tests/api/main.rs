@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic when its setup fails")]
 
+mod access;
 mod backups;
 mod bodies;
 mod browser;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use contract::store::StoreWord;
-use contract::subjects;
 use contract::time::Timestamp;
+use contract::{streams, subjects};
 use serde_json::json;
 
 use crate::bodies::spec_with;
@@ -130,12 +130,21 @@ async fn more_changes_than_may_wait_are_refused_and_not_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bus_that_lost_its_data_takes_commands_again_without_a_scheduler() {
+async fn a_bus_that_lost_its_data_takes_commands_again_when_a_scheduler_has_created_the_stream() {
     let mut world = World::start_with(&QUICK).await;
     assert_eq!(world.post("/api/podgroups", &spec_with(":2,", ":2,")).await.status, 202);
     world.nats.kill();
     std::fs::remove_dir_all(world.directory.path().join("jetstream")).unwrap();
     world.nats.restart().await.unwrap();
+    let missing = async || {
+        let ready = world.get("/readyz").await;
+        (ready.status == 503 && ready.text.contains("no scheduler has created their stream")).then_some(())
+    };
+    eventually("not ready", missing).await;
+    let refused = world.post("/api/podgroups", &spec_with(":2,", ":2,")).await;
+    assert!(refused.status == 503 && refused.message().contains("nothing was accepted"), "{}", refused.text);
+    world.bus.ensure_stream(&(&streams::COMMANDS).into()).await.unwrap();
+    eventually("ready", async || (world.get("/readyz").await.status == 200).then_some(())).await;
     let queued = async || {
         let seen = world.post("/api/podgroups", &spec_with(":2,", ":2,")).await;
         (seen.status == 202).then(|| seen.json())

@@ -32,6 +32,7 @@ async fn a_change_the_leader_refuses_as_read_only_has_the_same_plain_answer() {
         by: "another apiserver".to_owned(),
         verb: Verb::Configure { readonly: Some(true), maintenance: None },
         digest: None,
+        credentials: None,
     };
     let headers = [(contract::subjects::REPLY_HEADER, "_INBOX.none")];
     let deadline = Duration::from_secs(5);

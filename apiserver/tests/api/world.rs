@@ -5,6 +5,7 @@ use std::time::Duration;
 use apiserver::app::App;
 use apiserver::config::Config;
 use clap::Parser;
+use contract::streams::COMMANDS;
 use fabric::local::NatsServer;
 use fabric::nats::{Args, Bus};
 use fabric::shutdown::Shutdown;
@@ -47,13 +48,21 @@ impl World {
         Self::start_with(&[]).await
     }
 
+    /// An apiserver that serves clients without a token also before a scheduler told it that the cluster is open.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
+        Self::guarded(&[&["--anonymous", "admin from any"], flags].concat()).await
+    }
+
+    /// An apiserver without bindings for clients without a token.
+    pub(crate) async fn guarded(flags: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let nats = NatsServer::start(directory.path(), 0).await.unwrap();
         let url = nats.url();
         let shutdown = Shutdown::new();
+        let bus = Bus::connect(&Args::at(url.clone()), "test").await.unwrap();
+        // As a scheduler does when it starts.
+        bus.ensure_stream(&(&COMMANDS).into()).await.unwrap();
         let (base, server) = apiserver("api-1", &url, flags, &shutdown).await;
-        let bus = Bus::connect(&Args::at(url), "test").await.unwrap();
         let client = fabric::http::client(Duration::from_secs(20));
         Self { nats, bus, base, client, shutdown, server, directory }
     }

@@ -249,6 +249,7 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     words.extend(credentials(facts, Member::Scheduler, &name));
     words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
     words.extend(anonymous(facts));
+    words.extend(key_flag(facts, "--order-keys-file", &Keys::of(facts.dir).public()));
     let timers = [
         ("--suspect-after", facts.settings.suspect_after),
         ("--lost-after", facts.settings.lost_after),

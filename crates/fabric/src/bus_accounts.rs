@@ -1,11 +1,11 @@
-//! The accounts of a NATS server: two accounts, and a user with its permissions for each process.
+//! The accounts of a NATS server: one for each kind of process, and a user with its permissions for each process.
 //!
 //! Users are public keys (nkeys): the file holds no secret, so it can be copied to every server. The permissions come from the
 //! table in `contract::bus`.
 
 use std::fmt::Write;
 
-use contract::bus::{Account, EXPORTS, Export, Identity, Passes, SERVER_SETTINGS};
+use contract::bus::{Account, Export, Identity, Passes, SERVER_SETTINGS, exports};
 
 /// A process and its public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +28,12 @@ pub fn public_key(seed: &str) -> Option<String> {
 
 /// The accounts with their users, for `include` or as part of a whole configuration.
 pub fn config(users: &[User]) -> String {
+    let control = Account::Control.name();
     let mut text = format!(
-        "accounts {{\n  SYS {{\n    exports: [ {{ service: \"{SERVER_SETTINGS}\", accounts: [{}] }} ]\n  }}\n",
-        Account::Control.name()
+        "accounts {{\n  SYS {{\n    exports: [ {{ service: \"{SERVER_SETTINGS}\", accounts: [{control}] }} ]\n  }}\n"
     );
-    for account in [Account::Control, Account::Agents] {
+    let exports = exports();
+    for account in Account::ALL {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {} {{", account.name());
         if account == Account::Control {
@@ -43,14 +44,19 @@ pub fn config(users: &[User]) -> String {
             text.push_str(&user_entry(user));
         }
         text.push_str("    ]\n    exports: [\n");
-        for export in EXPORTS.iter().filter(|export| export.from == account) {
-            text.push_str(&exported(export));
+        let own: Vec<&Export> = exports.iter().filter(|export| export.from == account).collect();
+        for (index, export) in own.iter().enumerate() {
+            let is_same = |other: &&&Export| other.subject == export.subject;
+            if !own[..index].iter().any(|other| is_same(&other)) {
+                let to: Vec<&str> = own.iter().filter(is_same).map(|same| same.to.name()).collect();
+                text.push_str(&exported(export, &to.join(", ")));
+            }
         }
         text.push_str("    ]\n    imports: [\n");
         if account == Account::Control {
             let _ = writeln!(text, "      {{ service: {{ account: SYS, subject: \"{SERVER_SETTINGS}\" }} }}");
         }
-        for export in EXPORTS.iter().filter(|export| export.to == account) {
+        for export in exports.iter().filter(|export| export.to == account) {
             text.push_str(&imported(export));
         }
         text.push_str("    ]\n  }\n");
@@ -73,8 +79,8 @@ fn user_entry(user: &User) -> String {
     )
 }
 
-fn exported(export: &Export) -> String {
-    let (subject, to) = (export.subject, export.to.name());
+fn exported(export: &Export, to: &str) -> String {
+    let subject = &export.subject;
     match export.what {
         Passes::Messages => format!("      {{ stream: \"{subject}\", accounts: [{to}] }}\n"),
         Passes::Requests => format!("      {{ service: \"{subject}\", accounts: [{to}] }}\n"),
@@ -85,7 +91,7 @@ fn exported(export: &Export) -> String {
 }
 
 fn imported(export: &Export) -> String {
-    let (subject, from) = (export.subject, export.from.name());
+    let (subject, from) = (&export.subject, export.from.name());
     let what = match export.what {
         Passes::Messages => "stream",
         Passes::Requests | Passes::RequestsWithParts => "service",

@@ -2,19 +2,22 @@
 //!
 //! The client reconnects for ever with jitter and pings every 5 s, so a dead server is detected within seconds. A
 //! message that exceeds the server's limit is split and reassembled (`parts`), invisibly to users of this module.
-//! Streams are in `stream`, reading them in `reader` and backwards in `past`, shared consumers in `consumer`.
+//! Streams are in `stream`, reading them in `reader`, `follow` and backwards in `past`, shared consumers in `consumer`.
 
 mod connect;
 mod consumer;
+mod direct;
 mod durability;
 mod error;
 mod fill;
+mod follow;
 mod notes;
 mod parts;
 mod past;
 mod reader;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -26,9 +29,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 pub use connect::Args;
-pub use consumer::{Consumer, Job};
+pub use consumer::{Consumer, Job, SharedConsumer};
 pub use error::{Error, RequestError};
 pub use fill::StreamState;
+pub use follow::StreamFollower;
 pub use notes::Noted;
 pub use past::PastReader;
 pub use reader::{Stored, StreamPosition, StreamReader};
@@ -45,6 +49,8 @@ pub struct Bus {
     connected: watch::Receiver<bool>,
     /// Number of connections so far. A reader that sees it change knows that messages may be lost.
     connections: watch::Receiver<u64>,
+    /// Subjects that the server did not let this process publish to since it connected.
+    refused: watch::Receiver<BTreeSet<String>>,
     /// Replicas per stream.
     replicas: usize,
 }
@@ -92,6 +98,17 @@ impl Bus {
     /// Publishes bytes as they are.
     pub async fn publish_bytes(&self, subject: &str, reply: Option<String>, payload: Bytes) -> Result<(), Error> {
         self.send(subject, reply, None, payload).await
+    }
+
+    /// Publishes a value with a header.
+    pub async fn publish_marked<T: Serialize + ?Sized>(
+        &self,
+        subject: &str,
+        header: (&'static str, &str),
+        value: &T,
+    ) -> Result<(), Error> {
+        let header = Some((header.0, header.1.to_owned()));
+        self.send(subject, None, header, encode(subject, value)?).await
     }
 
     /// Replies on an inbox. Refuses any other subject: a question must not make this process send, say, an order.
@@ -155,6 +172,15 @@ impl Bus {
             .map_err(|_| Error::TimedOut { doing: doing() })?
             .map_err(|source| Error::Failed { doing: doing(), source: source.into() })?;
         Ok(Subscription { inner, assembler: parts::Assembler::default() })
+    }
+
+    /// Returns when the server refuses to let this process publish to `subject`.
+    async fn refusal(&self, subject: &str) {
+        let mut refused = self.refused.clone();
+        if refused.wait_for(|known| known.contains(subject)).await.is_err() {
+            // The connection was closed permanently; the caller has its own deadline.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Returns once connected, or with an error at `until`.

@@ -12,11 +12,15 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use contract::name::NodeName;
+use contract::progress::Progress;
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
 /// Names what is signed, so that no other signature of the same key can pass for an order.
 const PURPOSE: &[u8] = b"deployd-order-1\0";
+
+/// Names the signed progress of a store, which a node returns to prove which commits it was told of.
+const PURPOSE_OF_PROGRESS: &[u8] = b"deployd-progress-1\0";
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +90,17 @@ impl OrderSigner {
 
     /// The value of the signature header.
     pub fn header(&self, node: &NodeName, payload: &[u8]) -> String {
-        format!("{} {}", self.id, BASE64.encode(self.pair.sign(&signed_text(node, payload)).as_ref()))
+        self.sign(&signed_text(node, payload))
+    }
+
+    /// The progress with its proof.
+    pub fn prove(&self, progress: Progress) -> Progress {
+        let proof = self.sign(&[PURPOSE_OF_PROGRESS, &progress.signed_text()].concat());
+        Progress { proof: proof.into(), ..progress }
+    }
+
+    fn sign(&self, text: &[u8]) -> String {
+        format!("{} {}", self.id, BASE64.encode(self.pair.sign(text).as_ref()))
     }
 }
 
@@ -108,11 +122,19 @@ impl OrderKeys {
 
     /// Checks the signature of an order for `node`.
     pub fn check(&self, node: &NodeName, header: Option<&str>, payload: &[u8]) -> Result<(), Rejected> {
-        let (id, signature) = header.and_then(|text| text.split_once(' ')).ok_or(Rejected::Unsigned)?;
+        self.verify(header.unwrap_or_default(), &signed_text(node, payload))
+    }
+
+    /// Whether a scheduler has signed this progress.
+    pub fn proves(&self, progress: &Progress) -> bool {
+        self.verify(&progress.proof, &[PURPOSE_OF_PROGRESS, &progress.signed_text()].concat()).is_ok()
+    }
+
+    fn verify(&self, signed: &str, text: &[u8]) -> Result<(), Rejected> {
+        let (id, signature) = signed.split_once(' ').ok_or(Rejected::Unsigned)?;
         let signature = BASE64.decode(signature.as_bytes()).map_err(|_| Rejected::Unsigned)?;
         let key = self.0.get(id).ok_or(Rejected::UnknownKey)?;
-        let key = UnparsedPublicKey::new(&ED25519, key);
-        key.verify(&signed_text(node, payload), &signature).map_err(|_| Rejected::Wrong)
+        UnparsedPublicKey::new(&ED25519, key).verify(text, &signature).map_err(|_| Rejected::Wrong)
     }
 }
 

@@ -7,10 +7,10 @@ use clap::Parser;
 use contract::digest::Digest;
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
 use contract::query::{Answer, Reply};
-use contract::subjects;
 use contract::time::Timestamp;
+use contract::{streams, subjects};
 use fabric::local::NatsServer;
-use fabric::nats::{Args, Bus, StreamSpec};
+use fabric::nats::{Args, Bus};
 use fabric::shutdown::Shutdown;
 use notifier::app::{App, Error};
 use notifier::config::Config;
@@ -52,7 +52,9 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let nats = NatsServer::start(directory.path(), 0).await.unwrap();
         let bus = Bus::connect(&Args::at(nats.url()), "test").await.unwrap();
-        bus.ensure_stream(&StreamSpec::new(subjects::NOTICES_STREAM, &[subjects::ALL_NOTICES])).await.unwrap();
+        for stream in [&streams::NOTICES, &streams::DEAD_LETTERS] {
+            bus.ensure_stream(&stream.into()).await.unwrap();
+        }
         Self { nats, bus, directory }
     }
 
@@ -106,7 +108,8 @@ impl World {
             )
             .await
             .unwrap();
-        let count = |name: &str| info[name].as_u64().unwrap();
+        // Nothing is settled before the consumer exists.
+        let count = |name: &str| info[name].as_u64().unwrap_or(u64::from(u32::MAX));
         count("num_pending") + count("num_ack_pending")
     }
 

@@ -6,9 +6,11 @@
 mod answers;
 mod audit;
 mod backups;
+mod claims;
 mod commands;
 mod commits;
 mod leadership;
+mod letter_limit;
 mod orders;
 mod plans;
 mod publish;
@@ -36,7 +38,7 @@ use fabric::election::{Election, ElectionRole, Guard};
 use fabric::etcd::{Change, Size, Store};
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
-use fabric::signing::OrderSigner;
+use fabric::signing::{OrderKeys, OrderSigner};
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::{mpsc, watch};
 
@@ -118,6 +120,8 @@ pub(crate) struct Context {
     pub(crate) store: Store,
     /// Signs orders; none sends them unsigned.
     pub(crate) signer: Option<Arc<OrderSigner>>,
+    /// With which claims of nodes about the store are checked.
+    pub(crate) order_keys: Option<Arc<OrderKeys>>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
 }
@@ -134,7 +138,7 @@ impl<'a> Shell<'a> {
         let query_sender = QuerySender { out: query_sender, publisher: publisher.clone(), clock: context.clock };
         let (size_sender, size) = watch::channel(None);
         let (progress_sender, progress) = watch::channel(Progress::default());
-        let read_reports = subscriptions::reports(bus.clone(), context.clock, publisher.clone(), report_sender);
+        let read_reports = subscriptions::reports(context.clone(), publisher.clone(), report_sender);
         let mut tasks = vec![
             answers_task,
             backups_task,

@@ -10,13 +10,15 @@ use contract::name::NodeName;
 use contract::order::{OrderMessage, OrderReply};
 use contract::subjects;
 use fabric::nats::Bus;
-use fabric::signing::OrderSigner;
+use fabric::signing::{OrderKeys, OrderSigner};
 use fabric::tasks::{Scoped, spawn_scoped};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use super::claims::{self, Prover};
+use super::Context;
 use crate::core::io::Input;
 use crate::metrics::Metrics;
 
@@ -33,10 +35,12 @@ pub(super) struct OrderQueue {
     pub(super) replies: mpsc::Receiver<Input>,
 }
 
-pub(super) fn start(bus: Bus, signer: Option<Arc<OrderSigner>>, metrics: Metrics) -> (OrderQueue, Scoped) {
+pub(super) fn start(context: &Context) -> (OrderQueue, Scoped) {
     let (sender, orders) = mpsc::channel(QUEUE);
     let (reply_sender, replies) = mpsc::channel(MAX_IN_FLIGHT);
-    (OrderQueue { sender, replies }, spawn_scoped("orders", run(Sender { bus, signer, metrics }, orders, reply_sender)))
+    let Context { bus, signer, order_keys, metrics, .. } = context.clone();
+    let sending = run(Sender { bus, signer, order_keys, metrics }, orders, reply_sender);
+    (OrderQueue { sender, replies }, spawn_scoped("orders", sending))
 }
 
 /// The input for the core when an order could not be sent.
@@ -56,16 +60,19 @@ impl OrderQueue {
 struct Sender {
     bus: Bus,
     signer: Option<Arc<OrderSigner>>,
+    order_keys: Option<Arc<OrderKeys>>,
     metrics: Metrics,
 }
 
 async fn run(sender: Sender, mut orders: mpsc::Receiver<(NodeName, OrderMessage)>, replies: mpsc::Sender<Input>) {
     let mut in_flight = FuturesUnordered::new();
     let mut texts = Texts::default();
+    let mut prover = Prover::new(sender.signer.clone());
     loop {
         tokio::select! {
             order = orders.recv(), if in_flight.len() < MAX_IN_FLIGHT => match order {
                 Some((node, message)) => {
+                    let message = prover.prove(message);
                     let (fence, text) = (message.fence(), texts.of(&message));
                     in_flight.push(sender.send(node, fence, text));
                 }
@@ -90,7 +97,7 @@ impl Sender {
         let reply = match reply {
             Ok(reply) => {
                 count(&node, &reply, &self.metrics);
-                Some(reply)
+                Some(claims::checked_reply(self.order_keys.as_deref(), reply))
             }
             Err(error) => {
                 tracing::debug!(%node, %fence, %error, "the node did not reply to the order in time");

@@ -6,12 +6,16 @@ use contract::notice::DeadLetter;
 use contract::query::Query;
 use contract::report::ReportMessage;
 use contract::subjects::{self, DeadLetterKind};
+use contract::time::Timestamp;
 use fabric::backoff;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Message, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::Context;
+use super::claims::Claims;
+use super::letter_limit::LetterLimit;
 use super::publish::Publisher;
 
 /// A query and the subject of its answer.
@@ -30,24 +34,39 @@ pub(super) struct QuerySender {
 }
 
 /// Reads the reports of all nodes, as leader and as standby, so that a new leader knows the state of every node.
-pub(super) async fn reports(bus: Bus, clock: Clock, publisher: Publisher, out: mpsc::Sender<ReportMessage>) {
+pub(super) async fn reports(context: Context, publisher: Publisher, out: mpsc::Sender<ReportMessage>) {
+    let Context { bus, clock, order_keys, .. } = context;
+    let (mut limit, mut claims) = (LetterLimit::default(), Claims::new(order_keys));
     loop {
         let mut messages = subscribe(&bus, subjects::ALL_REPORTS, None).await;
         while let Some(message) = messages.next().await {
-            match report_of(&message) {
-                Ok(report) => {
-                    if out.send(report).await.is_err() {
-                        return;
-                    }
-                }
-                Err(reason) => {
-                    let letter = DeadLetter::new(&message.subject, reason, &message.payload, clock.now());
-                    if publisher.dead_letter(DeadLetterKind::Report, letter).is_err() {
-                        tracing::warn!("dropped an unreadable report: too many dead letters wait");
-                    }
-                }
+            let (kind, letter) = match sent_by_node(&message, clock.now()) {
+                Ok(report) => match out.send(claims.checked(report)).await {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+                Err(letter) => letter,
+            };
+            if limit.allows(&message.subject, clock.now()) && publisher.dead_letter(kind, letter).is_err() {
+                tracing::warn!("dropped a dead letter of a node: too many wait");
             }
         }
+    }
+}
+
+/// A report, or the dead letter that the agent sent or that an unreadable report becomes. Schedulers that store the same letter of
+/// an agent store it once, because it has the same digest.
+fn sent_by_node(message: &Message, now: Timestamp) -> Result<ReportMessage, (DeadLetterKind, DeadLetter)> {
+    let unreadable =
+        |reason| (DeadLetterKind::Report, DeadLetter::new(&message.subject, reason, &message.payload, now).bounded());
+    let Some(word) = message.header(subjects::DEAD_LETTER_HEADER) else {
+        return report_of(message).map_err(unreadable);
+    };
+    let kind = DeadLetterKind::of_agent(word);
+    match (kind, message.decode::<DeadLetter>()) {
+        (Some(kind), Ok(letter)) => Err((kind, letter.bounded())),
+        (None, _) => Err(unreadable(format!("agents send no dead letters of kind {word:?}"))),
+        (_, Err(reason)) => Err(unreadable(reason)),
     }
 }
 

@@ -6,7 +6,7 @@ use contract::switches::Constraint;
 use contract::time::Timestamp;
 use contract::validate::{Flaw, sentence};
 
-use super::{State, backups, nodes, rollouts};
+use super::{State, access, backups, nodes, rollouts};
 
 impl State {
     /// Names that start with `locked`, `removing`, `limit` are refused as the real leader would in that state.
@@ -102,6 +102,10 @@ impl State {
                 Ok(())
             }
             Verb::Node { node, change } => nodes::verdict(node, change),
+            Verb::CreateToken { .. } | Verb::RevokeToken { .. } | Verb::EnforceAccess { .. } => {
+                access::change(&mut self.access.0, verb)
+            }
+            Verb::ReportRefused { .. } => Ok(()),
             Verb::Restore { step } => backups::verdict(step),
             Verb::CreateDependency { pod } if self.dependencies.contains_key(&pod.name) => {
                 Err(Refusal::DependencyExists)

@@ -3,6 +3,7 @@
 //! It decides as the real leader does where the rows of `contract/rows` can tell (the cluster tests of `cli` send the same rows
 //! to a real leader), and otherwise by the name of the object.
 
+mod access;
 mod backups;
 mod commands;
 mod nodes;
@@ -13,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use contract::access::table::AccessTable;
+use contract::access::token::TokenRecord;
 use contract::command::{Command, Outcome, Verdict};
 use contract::policy::Policy;
 use contract::query::Reply;
@@ -42,7 +45,19 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
+    /// Leads an open cluster.
     pub(crate) async fn start(bus: &Bus, manner: Manner) -> Self {
+        Self::start_with(bus, manner, access::table(false, Vec::new())).await
+    }
+
+    /// Leads a cluster that enforces access control.
+    pub(crate) async fn enforcing(bus: &Bus, tokens: Vec<TokenRecord>, anonymous: &[&str]) -> Self {
+        let anonymous = anonymous.iter().map(|text| text.parse().unwrap()).collect();
+        let table = AccessTable { anonymous, ..access::table(true, tokens) };
+        Self::start_with(bus, Manner::Leads, table).await
+    }
+
+    async fn start_with(bus: &Bus, manner: Manner, access: AccessTable) -> Self {
         let subject = match manner {
             Manner::Leads | Manner::LosesReplies => subjects::QUERY_LEADER,
             Manner::StandsBy => subjects::QUERY_STANDBY,
@@ -52,7 +67,7 @@ impl Leader {
         let (stop, mut stopped) = oneshot::channel();
         let bus = bus.clone();
         let refreshed = Arc::new(AtomicUsize::new(0));
-        let mut state = State { refreshed: refreshed.clone(), ..State::default() };
+        let mut state = State { refreshed: refreshed.clone(), access: access::Known(access), ..State::default() };
         let task = fabric::tasks::spawn("leader", async move {
             loop {
                 tokio::select! {
@@ -95,6 +110,7 @@ struct State {
     engine: EngineRecord,
     constraints: BTreeMap<String, Constraint>,
     policies: BTreeMap<String, Policy>,
+    access: access::Known,
 }
 
 impl State {
@@ -102,7 +118,9 @@ impl State {
         if let Some(known) = self.outcomes.get(command.id.as_str()) {
             return known.clone();
         }
-        let verdict = self.verdict(&command.verb).map_or_else(Verdict::Refused, |()| Verdict::Accepted);
+        let allowed = access::authorize(self, &command);
+        let verdict =
+            allowed.and_then(|()| self.verdict(&command.verb)).map_or_else(Verdict::Refused, |()| Verdict::Accepted);
         let outcome = Outcome { id: command.id.clone(), at: command.at, verdict, digest: command.digest };
         self.outcomes.insert(command.id.to_string(), outcome.clone());
         self.seen.push(command);

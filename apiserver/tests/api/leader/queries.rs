@@ -7,14 +7,15 @@ use contract::history::{ContainerEvent, Happened};
 use contract::policy::{NamespacePolicy, Policy};
 use contract::ports;
 use contract::query::{
-    Answer, ClusterView, DependencyView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query,
+    Answer, ClusterView, DependencyView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, QuarantinedKind,
+    QuarantinedView, Query,
 };
 use contract::report::{ContainerFacts, EngineState, NodeFacts, PodFacts};
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
 use contract::time::Timestamp;
 
-use super::{State, backups, nodes, rollouts};
+use super::{State, access, backups, nodes, rollouts};
 
 impl State {
     pub(super) fn answer(&self, query: &Query) -> Answer {
@@ -44,7 +45,12 @@ impl State {
                 nodes: 2,
                 foreign_store: 0,
                 restored: None,
-                quarantined: Vec::new(),
+                quarantined: self
+                    .groups
+                    .keys()
+                    .filter(|name| name.starts_with("locked"))
+                    .map(|name| quarantined(name))
+                    .collect(),
                 warnings: Vec::new(),
             }),
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
@@ -58,6 +64,8 @@ impl State {
                 Answer::Policies(self.policies.iter().map(row).collect())
             }
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
+            Query::Access { known } => Answer::Access(access::news(&self.access.0, known.as_deref())),
+            Query::Audit { after, limit } => Answer::Audit(Ok(Box::new(access::audit(*after, *limit)))),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
             Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),
             Query::Backup { revision, after } => Answer::Backup(backups::page(*revision, after.as_deref())),
@@ -119,7 +127,7 @@ fn claims(spec: &PodGroupSpec) -> Vec<PortClaim> {
     ports::declared(&spec.pod.annotation).into_iter().map(claim).collect()
 }
 
-/// Instance 1 of any group named `hello...` started and stopped.
+/// Instance 1 of any group named `hello...` or `locked...` started and stopped.
 fn history(name: &str, instance: u32) -> Vec<ContainerEvent> {
     let event = |second: i64, happened| ContainerEvent {
         at: Timestamp::from_millis(second * 1000 + 630),
@@ -127,10 +135,15 @@ fn history(name: &str, instance: u32) -> Vec<ContainerEvent> {
         container: 0,
         from: "registry/hello:1 node:n1".to_owned(),
     };
-    match (name.starts_with("hello"), instance) {
+    match (name.starts_with("hello") || name.starts_with("locked"), instance) {
         (true, 1) => vec![event(1_794_794_630, Happened::Start), event(1_794_794_640, Happened::Stop)],
         _ => Vec::new(),
     }
+}
+
+fn quarantined(name: &str) -> QuarantinedView {
+    let (kind, reason) = (QuarantinedKind::Group, "cannot be read".to_owned());
+    QuarantinedView { kind, name: name.to_owned(), reason, since: Timestamp::NEVER }
 }
 
 fn line(spec: &PodGroupSpec) -> GroupLine {

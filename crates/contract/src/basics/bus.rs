@@ -1,18 +1,20 @@
 //! Permissions on NATS: one identity for each process, with the subjects that it may publish and subscribe.
 //!
-//! Schedulers, apiservers and notifiers are in the account `DEPLOYD`, which also
-//! owned the streams before there were identities, agents in `AGENTS`: an agent neither sees nor reaches
-//! JetStream, commands, queries or another node. [`EXPORTS`] lists what passes between the accounts.
+//! JetStream answers on whatever reply subject a request names, and publishes wherever a stream or a consumer is set to, with the
+//! rights of its account. So the account that has JetStream (`DEPLOYD`, which also owned the streams before there were
+//! identities) has only schedulers as users, and only they create streams and consumers. Apiservers, notifiers and agents have
+//! accounts of their own. NATS hands a reply back to the account that asked, where it reaches only what that account imports:
+//! what its users may use anyway. [`exports`] lists what passes between the accounts.
 //!
-//! Replies go to the inbox of the process that asks: `_INBOX.<user>.…`, which only that process may read. Agents reply to
-//! `_R_.…`, the subject under which NATS passes a reply to the other account. `allow_responses` is never used: it lets a process
-//! that asks itself publish to any subject, with that subject as the reply.
+//! Replies go to the inbox of the process that asks: `_INBOX.<user>.…`, which only that process may read. Processes that answer
+//! another account reply to `_R_.…`, the subject under which NATS passes a reply on. `allow_responses` is never used: it lets a
+//! process that asks itself publish to any subject, with that subject as the reply.
 
 use crate::name::NodeName;
 use crate::subjects::{
     self, ALL_INSPECTIONS, ALL_ORDERS, ALL_REPORTS, ALL_RESYNCS, COMMANDS, COMMANDS_STREAM, DEAD_LETTERS_STREAM,
     DeadLetterKind, EVENTS, EVENTS_STREAM, NOTICES_CONSUMER, NOTICES_STREAM, QUERY_LEADER, QUERY_STANDBY,
-    STANDBY_QUEUE, STORE, dead_letter, token,
+    STANDBY_QUEUE, STORE, STORED_EVENTS, dead_letter, token,
 };
 
 /// The prefix of all inboxes.
@@ -41,32 +43,41 @@ pub enum Member {
 /// A NATS account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
-    /// Schedulers, apiservers, notifiers; has JetStream.
+    /// Schedulers; has JetStream.
     Control,
+    /// Apiservers.
+    Apiservers,
+    /// Notifiers.
+    Notifiers,
     /// Agents.
     Agents,
 }
 
 impl Account {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Control, Self::Apiservers, Self::Notifiers, Self::Agents];
+
     /// Its name in the configuration of the server.
     pub fn name(self) -> &'static str {
         match self {
             // JetStream's data belongs to the account of this name: another one would abandon the streams of older clusters.
             Self::Control => "DEPLOYD",
+            Self::Apiservers => "APISERVERS",
+            Self::Notifiers => "NOTIFIERS",
             Self::Agents => "AGENTS",
         }
     }
 }
 
 /// Something that passes from one account to the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// The account that owns the subject.
     pub from: Account,
     /// The account that may use it.
     pub to: Account,
     /// The subject.
-    pub subject: &'static str,
+    pub subject: String,
     /// What passes.
     pub what: Passes,
 }
@@ -83,14 +94,57 @@ pub enum Passes {
 }
 
 /// All that passes between the accounts.
-pub const EXPORTS: [Export; 6] = [
-    Export { from: Account::Agents, to: Account::Control, subject: ALL_ORDERS, what: Passes::Requests },
-    Export { from: Account::Agents, to: Account::Control, subject: ALL_INSPECTIONS, what: Passes::RequestsWithParts },
-    Export { from: Account::Agents, to: Account::Control, subject: ALL_REPORTS, what: Passes::Messages },
-    Export { from: Account::Agents, to: Account::Control, subject: subjects::DEAD_ORDERS, what: Passes::Messages },
-    Export { from: Account::Agents, to: Account::Control, subject: subjects::DEAD_QUESTIONS, what: Passes::Messages },
-    Export { from: Account::Control, to: Account::Agents, subject: ALL_RESYNCS, what: Passes::Messages },
-];
+pub fn exports() -> Vec<Export> {
+    let of_agents = [
+        (Account::Control, ALL_ORDERS, Passes::Requests),
+        (Account::Apiservers, ALL_INSPECTIONS, Passes::RequestsWithParts),
+        (Account::Control, ALL_REPORTS, Passes::Messages),
+    ];
+    let of_control =
+        [(Account::Agents, ALL_RESYNCS), (Account::Apiservers, STORE), (Account::Apiservers, STORED_EVENTS)];
+    let mut all: Vec<Export> = of_agents
+        .map(|(to, subject, what)| Export { from: Account::Agents, to, subject: subject.to_owned(), what })
+        .into();
+    all.extend(of_control.map(|(to, subject)| Export {
+        from: Account::Control,
+        to,
+        subject: subject.to_owned(),
+        what: Passes::Messages,
+    }));
+    all.push(Export {
+        from: Account::Control,
+        to: Account::Apiservers,
+        // Outcomes of commands.
+        subject: inboxes_of(Member::Apiserver),
+        what: Passes::Messages,
+    });
+    for (to, calls) in [(Account::Apiservers, calls_of_apiservers()), (Account::Notifiers, calls_of_notifiers())] {
+        all.extend(calls.into_iter().map(|(subject, what)| Export { from: Account::Control, to, subject, what }));
+    }
+    all
+}
+
+/// What apiservers ask schedulers and JetStream. There is no call that creates a consumer, because it can name the subject on which
+/// JetStream delivers. Nor is there one that the API of JetStream answers itself (`STREAM.INFO`): it also answers in an account
+/// without JetStream, with an error that arrives first.
+fn calls_of_apiservers() -> Vec<(String, Passes)> {
+    let queries = [QUERY_LEADER, QUERY_STANDBY].map(str::to_owned);
+    let reads = [COMMANDS_STREAM, EVENTS_STREAM, DEAD_LETTERS_STREAM].map(direct_get);
+    let mut calls = vec![(COMMANDS.to_owned(), Passes::Requests)];
+    calls.extend(queries.into_iter().chain(reads).map(|subject| (subject, Passes::RequestsWithParts)));
+    calls
+}
+
+/// What notifiers ask schedulers and JetStream. Schedulers create the consumer.
+fn calls_of_notifiers() -> Vec<(String, Passes)> {
+    let consumer = format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}");
+    vec![
+        (QUERY_LEADER.to_owned(), Passes::RequestsWithParts),
+        (consumer_call("MSG.NEXT", &consumer), Passes::RequestsWithParts),
+        (dead_letter(DeadLetterKind::Notice), Passes::Requests),
+        (format!("$JS.ACK.{consumer}.>"), Passes::Requests),
+    ]
+}
 
 impl Member {
     /// All of them.
@@ -109,7 +163,9 @@ impl Member {
     /// The account of its users.
     pub fn account(self) -> Account {
         match self {
-            Self::Scheduler | Self::Apiserver | Self::Notifier => Account::Control,
+            Self::Scheduler => Account::Control,
+            Self::Apiserver => Account::Apiservers,
+            Self::Notifier => Account::Notifiers,
             Self::Agent => Account::Agents,
         }
     }
@@ -148,72 +204,19 @@ impl Identity {
 
     /// Subjects that it may publish to.
     pub fn publishes(&self) -> Vec<String> {
-        let inboxes_of = |member: Member| format!("{INBOX}.{}.>", member.word());
-        let mut allowed = match self.member {
-            Member::Scheduler => {
-                let mut allowed = vec![
-                    ALL_ORDERS.to_owned(),
-                    ALL_RESYNCS.to_owned(),
-                    subjects::EACH_NOTICE.to_owned(),
-                    EVENTS.to_owned(),
-                    subjects::EACH_DEAD_LETTER.to_owned(),
-                    STORE.to_owned(),
-                    inboxes_of(Member::Apiserver),
-                    inboxes_of(Member::Notifier),
-                ];
-                for stream in [COMMANDS_STREAM, NOTICES_STREAM, DEAD_LETTERS_STREAM, EVENTS_STREAM] {
-                    allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
-                }
-                // The message at the cursor tells whether the stream lost its newest messages.
-                allowed.extend(["PURGE", "MSG.GET"].map(|call| stream_call(call, COMMANDS_STREAM)));
-                allowed.extend(reads(COMMANDS_STREAM));
-                allowed
-            }
-            Member::Apiserver => {
-                let mut allowed = vec![
-                    COMMANDS.to_owned(),
-                    QUERY_LEADER.to_owned(),
-                    QUERY_STANDBY.to_owned(),
-                    ALL_INSPECTIONS.to_owned(),
-                    stream_call("INFO", DEAD_LETTERS_STREAM),
-                    // A repeated `Idempotency-Key` is compared with the stored command.
-                    stream_call("MSG.GET", COMMANDS_STREAM),
-                ];
-                for stream in [COMMANDS_STREAM, EVENTS_STREAM] {
-                    allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
-                }
-                allowed.extend([EVENTS_STREAM, DEAD_LETTERS_STREAM].into_iter().flat_map(reads));
-                allowed
-            }
-            Member::Notifier => {
-                let mut allowed = vec![QUERY_LEADER.to_owned(), dead_letter(DeadLetterKind::Notice)];
-                for stream in [NOTICES_STREAM, DEAD_LETTERS_STREAM] {
-                    allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
-                }
-                allowed.extend([
-                    consumer_call("CREATE", &format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}.>")),
-                    consumer_call("CREATE", &format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}")),
-                    consumer_call("DURABLE.CREATE", &format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}")),
-                    consumer_call("INFO", &format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}")),
-                    consumer_call("MSG.NEXT", &format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}")),
-                    format!("$JS.ACK.{NOTICES_STREAM}.{NOTICES_CONSUMER}.>"),
-                ]);
-                allowed
-            }
+        let subjects_of = |calls: Vec<(String, Passes)>| calls.into_iter().map(|(subject, _)| subject);
+        match self.member {
+            Member::Scheduler => published_by_schedulers(),
+            Member::Apiserver => subjects_of(calls_of_apiservers()).chain([ALL_INSPECTIONS.to_owned()]).collect(),
+            Member::Notifier => subjects_of(calls_of_notifiers()).collect(),
             Member::Agent => vec![
                 subjects::report(&self.name),
                 subjects::presence(&self.name),
-                dead_letter(DeadLetterKind::Order),
-                dead_letter(DeadLetterKind::Question),
                 format!("{ACROSS_ACCOUNTS}.>"),
                 // The answer to another agent of the same name.
                 self.own_inboxes(),
             ],
-        };
-        if self.member.account() == Account::Control {
-            allowed.push(SERVER_SETTINGS.to_owned());
         }
-        allowed
     }
 
     /// Subjects that it may subscribe to; `subject queue` allows a queue group.
@@ -222,7 +225,7 @@ impl Identity {
             Member::Scheduler => {
                 vec![ALL_REPORTS.to_owned(), QUERY_LEADER.to_owned(), format!("{QUERY_STANDBY} {STANDBY_QUEUE}")]
             }
-            Member::Apiserver => vec![STORE.to_owned()],
+            Member::Apiserver => vec![STORE.to_owned(), STORED_EVENTS.to_owned()],
             Member::Notifier => Vec::new(),
             Member::Agent => vec![
                 subjects::order(&self.name),
@@ -234,6 +237,37 @@ impl Identity {
         allowed.push(self.own_inboxes());
         allowed
     }
+}
+
+fn published_by_schedulers() -> Vec<String> {
+    let mut allowed = vec![
+        ALL_ORDERS.to_owned(),
+        ALL_RESYNCS.to_owned(),
+        subjects::EACH_NOTICE.to_owned(),
+        EVENTS.to_owned(),
+        subjects::EACH_DEAD_LETTER.to_owned(),
+        STORE.to_owned(),
+        // Outcomes of commands, and answers to queries.
+        inboxes_of(Member::Apiserver),
+        format!("{ACROSS_ACCOUNTS}.>"),
+        SERVER_SETTINGS.to_owned(),
+    ];
+    for stream in [COMMANDS_STREAM, NOTICES_STREAM, DEAD_LETTERS_STREAM, EVENTS_STREAM] {
+        allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
+    }
+    // The message at the cursor tells whether the stream lost its newest messages.
+    allowed.extend(["PURGE", "MSG.GET"].map(|call| stream_call(call, COMMANDS_STREAM)));
+    allowed.push(consumer_call("CREATE", COMMANDS_STREAM));
+    let own = format!("{COMMANDS_STREAM}.>");
+    allowed.extend(["CREATE", "MSG.NEXT", "DELETE", "INFO"].map(|call| consumer_call(call, &own)));
+    let of_notifiers = format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}");
+    allowed.push(consumer_call("CREATE", &format!("{of_notifiers}.>")));
+    allowed.extend(["CREATE", "DURABLE.CREATE", "INFO"].map(|call| consumer_call(call, &of_notifiers)));
+    allowed
+}
+
+fn inboxes_of(member: Member) -> String {
+    format!("{INBOX}.{}.>", member.word())
 }
 
 /// Whether a subject is an inbox. Replies go nowhere else: otherwise a question with the subject of an order as its reply would
@@ -264,11 +298,8 @@ fn consumer_call(call: &str, rest: &str) -> String {
     format!("$JS.API.CONSUMER.{call}.{rest}")
 }
 
-/// The calls of a reader with a consumer of its own.
-fn reads(stream: &str) -> Vec<String> {
-    let mut calls = vec![consumer_call("CREATE", stream)];
-    calls.extend(["CREATE", "MSG.NEXT", "DELETE", "INFO"].map(|call| consumer_call(call, &format!("{stream}.>"))));
-    calls
+fn direct_get(stream: &str) -> String {
+    format!("$JS.API.DIRECT.GET.{stream}")
 }
 
 #[cfg(test)]
@@ -290,6 +321,33 @@ mod tests {
             let it = identity(member, "node-1");
             assert_eq!(may_publish(&it, &subjects::order(&node)), member == Member::Scheduler, "{member:?}");
             assert_eq!(may_publish(&it, COMMANDS), member == Member::Apiserver, "{member:?}");
+        }
+    }
+
+    #[test]
+    fn only_schedulers_are_in_the_account_that_has_jetstream_and_only_they_create_streams_and_consumers() {
+        for member in Member::ALL {
+            assert_eq!(member.account() == Account::Control, member == Member::Scheduler, "{member:?}");
+            let allowed = identity(member, "a").publishes();
+            let creates = |subject: &&String| ["CREATE", "UPDATE", "PURGE"].iter().any(|call| subject.contains(call));
+            assert_eq!(allowed.iter().any(|subject| creates(&subject)), member == Member::Scheduler, "{member:?}");
+        }
+        let exported = exports();
+        assert!(exported.iter().all(|export| !export.subject.contains("CREATE") && export.from != export.to));
+    }
+
+    #[test]
+    fn what_passes_into_an_account_is_what_its_users_may_use() {
+        for export in exports() {
+            let member = Member::ALL.into_iter().find(|member| member.account() == export.to).expect("a member");
+            let it = identity(member, "a");
+            let allowed = match export.what {
+                Passes::Requests | Passes::RequestsWithParts => it.publishes(),
+                Passes::Messages => it.subscribes(),
+            };
+            let part = export.subject.replace('*', "a").replace("_INBOX.apiserver.>", "_INBOX.apiserver.a.b");
+            let is_allowed = allowed.iter().any(|pattern| *pattern == export.subject || matches(pattern, &part));
+            assert!(is_allowed, "{export:?}");
         }
     }
 

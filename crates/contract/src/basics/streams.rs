@@ -1,5 +1,4 @@
-//! Settings of the JetStream streams, in one place: the process that starts first creates them, and two processes with
-//! different settings would overwrite each other's for ever.
+//! Settings of the JetStream streams and of the consumer of notices, in one place. Only schedulers create them.
 
 use std::time::Duration;
 
@@ -18,6 +17,10 @@ pub struct Stream {
     pub max_bytes: i64,
     /// What happens when the limit is reached.
     pub when_full: WhenFull,
+    /// Apiservers read it without a consumer: only schedulers may create consumers.
+    pub is_read_directly: bool,
+    /// Where JetStream publishes the headers of each message once it is stored.
+    pub announced_on: Option<&'static str>,
 }
 
 /// What a full stream does with the next message.
@@ -34,6 +37,12 @@ pub const STORE_NOTE: &str = "deployd-store";
 /// Metadata of the command stream: sequence number after which that store started to read.
 pub const BEGIN_NOTE: &str = "deployd-begins-after";
 
+/// How long a notifier may hold a notice without saying that it still works on it.
+pub const NOTICE_ACK_WAIT: Duration = Duration::from_secs(30);
+/// No limit of notices that wait for an acknowledgement: notices that wait for a retry count, so with a limit one dead callback
+/// with many notices would block all others. The size of the stream bounds them.
+pub const NOTICES_PENDING: i64 = -1;
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Commands. A full stream rejects new ones: an accepted command is never dropped. NATS reserves the bytes on disk.
@@ -43,6 +52,8 @@ pub const COMMANDS: Stream = Stream {
     max_age: Duration::from_secs(7 * DAY.as_secs()),
     max_bytes: 256 << 20,
     when_full: WhenFull::Refuse,
+    is_read_directly: true,
+    announced_on: None,
 };
 
 /// Notices. The retry schedule ends after 17.6 hours, so older ones are useless.
@@ -52,6 +63,8 @@ pub const NOTICES: Stream = Stream {
     max_age: Duration::from_secs(3 * DAY.as_secs()),
     max_bytes: 256 << 20,
     when_full: WhenFull::DropOldest,
+    is_read_directly: false,
+    announced_on: None,
 };
 
 /// Messages that could not be decoded or delivered, for operators to inspect.
@@ -61,6 +74,8 @@ pub const DEAD_LETTERS: Stream = Stream {
     max_age: Duration::from_secs(30 * DAY.as_secs()),
     max_bytes: 64 << 20,
     when_full: WhenFull::DropOldest,
+    is_read_directly: true,
+    announced_on: None,
 };
 
 /// Events, for people.
@@ -70,4 +85,6 @@ pub const EVENTS: Stream = Stream {
     max_age: Duration::from_secs(3 * DAY.as_secs()),
     max_bytes: 64 << 20,
     when_full: WhenFull::DropOldest,
+    is_read_directly: true,
+    announced_on: Some(subjects::STORED_EVENTS),
 };

@@ -23,15 +23,12 @@ pub const ALL_DEAD_LETTERS: &str = "deployd.dead.>";
 
 /// All dead letters, one token after the prefix.
 pub const EACH_DEAD_LETTER: &str = "deployd.dead.*";
-/// Orders that an agent could not read.
-pub const DEAD_ORDERS: &str = "deployd.dead.order";
-/// Questions that an agent or a scheduler could not read.
-pub const DEAD_QUESTIONS: &str = "deployd.dead.question";
-
 /// Stream of events. The leader writes, apiservers read.
 pub const EVENTS_STREAM: &str = "EVENTS";
 /// Subject of events.
 pub const EVENTS: &str = "deployd.event";
+/// JetStream publishes the headers of each event here once it is stored. It tells followers that there is more to read.
+pub const STORED_EVENTS: &str = "deployd.stored.event";
 
 /// Queries to the leader.
 pub const QUERY_LEADER: &str = "deployd.query.leader";
@@ -56,6 +53,9 @@ pub const ALL_REPORTS: &str = "deployd.report.*";
 pub const REPLY_HEADER: &str = "Deployd-Reply";
 /// Header of an order: the id of the scheduler's key and its signature.
 pub const SIGNATURE_HEADER: &str = "Deployd-Signature";
+/// Header of a dead letter that an agent sends on the subject of its reports: the [`DeadLetterKind`]. Without it the message is
+/// a report.
+pub const DEAD_LETTER_HEADER: &str = "Deployd-Dead-Letter";
 /// Header with the lowest wire version that understands the message; absent means the first.
 pub const WIRE_HEADER: &str = "Deployd-Wire";
 
@@ -85,15 +85,7 @@ pub fn notice(callback_digest: &str) -> String {
 }
 /// Dead letters of one kind.
 pub fn dead_letter(kind: DeadLetterKind) -> String {
-    let kind = match kind {
-        DeadLetterKind::Command => "command",
-        DeadLetterKind::Report => "report",
-        DeadLetterKind::Order => "order",
-        DeadLetterKind::Notice => "notice",
-        DeadLetterKind::Record => "record",
-        DeadLetterKind::Question => "question",
-    };
-    format!("deployd.dead.{kind}")
+    format!("deployd.dead.{}", kind.word())
 }
 
 /// Kinds of messages that can become dead letters.
@@ -111,6 +103,25 @@ pub enum DeadLetterKind {
     Record,
     /// A query to a scheduler or an agent.
     Question,
+}
+
+impl DeadLetterKind {
+    /// Its word in subjects and headers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Report => "report",
+            Self::Order => "order",
+            Self::Notice => "notice",
+            Self::Record => "record",
+            Self::Question => "question",
+        }
+    }
+
+    /// The kind of a dead letter of an agent, by its word; none for kinds that agents have no messages of.
+    pub fn of_agent(word: &str) -> Option<Self> {
+        [Self::Order, Self::Question].into_iter().find(|kind| kind.word() == word)
+    }
 }
 
 /// One token of a subject. Names may contain dots, tokens may not; `%` is not allowed in names, so this is unambiguous.

@@ -109,6 +109,19 @@ impl DeadLetter {
         reason.truncate(reason.floor_char_boundary(Self::LONGEST_REASON));
         Self { subject: subject.to_owned(), reason, payload: String::from_utf8_lossy(kept).into_owned(), at }
     }
+
+    /// Limit of bytes of the subject, and of the reason, in a letter of an agent.
+    const LONGEST_TEXT: usize = 256;
+
+    /// The letter, cut to what is kept of a letter of an agent.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let texts = [(&mut self.subject, Self::LONGEST_TEXT), (&mut self.reason, Self::LONGEST_TEXT)];
+        for (text, most) in texts.into_iter().chain([(&mut self.payload, Self::LONGEST_PAYLOAD)]) {
+            text.truncate(text.floor_char_boundary(most));
+        }
+        self
+    }
 }
 
 #[cfg(test)]

@@ -130,12 +130,16 @@ pub struct Reply {
     /// older clients [`Self::answer`] contains the same as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
+    /// The scheduler knows [`Query::Access`] and checks the credentials of commands. Absent from versions without access
+    /// control: a cluster with such a leader is open, and an apiserver does not send it queries that it cannot read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checks_access: bool,
 }
 
 impl Reply {
     /// A complete answer.
     pub fn new(stale: bool, answer: Answer) -> Self {
-        Self { stale, answer, retry_after: None }
+        Self { stale, answer, retry_after: None, checks_access: true }
     }
 }
 

@@ -98,6 +98,31 @@ pub struct NodeFacts {
     pub fetches_ahead: bool,
 }
 
+impl NodeFacts {
+    /// A pebibyte: no machine of today has more.
+    const MOST_MEMORY: u64 = 1 << 50;
+    /// Cores of a machine; with overcommitment a node may offer more CPU.
+    const MOST_CORES: u32 = 1 << 16;
+    const MOST_CPU_MILLIS: u64 = 1_000_000_000;
+    const MOST_LABELS: usize = 256;
+    /// Bytes of a text, and of the key or the value of a label.
+    const LONGEST_TEXT: usize = 1024;
+
+    /// Cuts what no real machine reports, so that a wrong or hostile report can neither overflow sums nor fill the store.
+    pub fn bound(&mut self) {
+        self.memory = self.memory.min(Self::MOST_MEMORY);
+        self.cores = self.cores.min(Self::MOST_CORES);
+        self.cpu_millis = self.cpu_millis.min(Self::MOST_CPU_MILLIS);
+        for text in [&mut self.address, &mut self.ip, &mut self.engine_version, &mut self.agent_version] {
+            text.truncate(text.floor_char_boundary(Self::LONGEST_TEXT));
+        }
+        self.labels.retain(|key, value| key.len() <= Self::LONGEST_TEXT && value.len() <= Self::LONGEST_TEXT);
+        while self.labels.len() > Self::MOST_LABELS {
+            self.labels.pop_last();
+        }
+    }
+}
+
 /// Observed state of one pod. Default values are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -312,6 +337,15 @@ impl Report {
 }
 
 impl ReportMessage {
+    /// The description of the node; a heartbeat has none.
+    pub fn head_mut(&mut self) -> Option<&mut ReportHead> {
+        match self {
+            Self::Whole(report) => Some(&mut report.head),
+            Self::Delta(delta) => Some(&mut delta.head),
+            Self::Heartbeat(_) => None,
+        }
+    }
+
     /// Sender and sequence number of the report.
     pub fn stamp(&self) -> &Stamp {
         match self {
@@ -325,6 +359,20 @@ impl ReportMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn facts_that_no_machine_has_are_cut() {
+        let labels = (0..1000).map(|number| (format!("label-{number}"), "x".to_owned())).collect();
+        let mut facts = NodeFacts { memory: u64::MAX, cpu_millis: u64::MAX, cores: u32::MAX, labels, ..NodeFacts::default() };
+        facts.ip = "\u{e4}".repeat(10_000);
+        facts.bound();
+        assert_eq!((facts.memory, facts.cpu_millis, facts.cores), (1 << 50, 1_000_000_000, 1 << 16));
+        assert_eq!((facts.labels.len(), facts.ip.len()), (256, 1024));
+        let real = NodeFacts { memory: 2 << 40, cpu_millis: 8 * 256_000, cores: 256, ..NodeFacts::default() };
+        let mut bound = real.clone();
+        bound.bound();
+        assert_eq!(bound, real);
+    }
 
     #[test]
     fn fields_unknown_to_older_schedulers_are_not_part_of_the_digest() {

@@ -25,6 +25,10 @@ pub struct Progress {
     /// Names of the store, because counts of different stores cannot be compared. Empty matches every store.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
+    /// Signature of the scheduler that sent it to a node in an order; the node returns it in its reports, and cannot invent it.
+    /// Empty in the store, and without keys for orders.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub proof: Box<str>,
 }
 
 impl Progress {
@@ -40,6 +44,18 @@ impl Progress {
     #[must_use]
     pub fn of_store(self, stores: &Stores) -> Self {
         Self { stores: stores.clone(), ..self }
+    }
+
+    /// What [`Self::proof`] signs. Lines of words without spaces, so no two progresses have the same text.
+    pub fn signed_text(&self) -> Vec<u8> {
+        let mut text = format!("since {}\n", self.since.0);
+        for (term, number) in &self.commits {
+            text.push_str(&format!("commits {} {number}\n", term.0));
+        }
+        for store in &self.stores {
+            text.push_str(&format!("store {store}\n"));
+        }
+        text.into_bytes()
     }
 
     fn is_of_another_store(&self, other: &Self) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! async-nats reconnects by itself, but without jitter, and pings only once a minute: both are configured here.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,13 +129,15 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
         attempt += 1;
         let (connected_tx, connected) = watch::channel(false);
         let (connections_tx, connections) = watch::channel(0);
-        let options = args.secure(credentials.clone().identify(options(name, connected_tx, connections_tx)));
+        let (refused_tx, refused) = watch::channel(BTreeSet::new());
+        let seen = Seen { connected: connected_tx, connections: connections_tx, refused: refused_tx };
+        let options = args.secure(credentials.clone().identify(options(name, seen)));
         match options.connect(addresses.as_slice()).await {
             Ok(client) => {
                 let jetstream =
                     async_nats::jetstream::context::ContextBuilder::new().timeout(API_LIMIT).build(client.clone());
                 let replicas = usize::from(args.stream_replicas);
-                return accept(Bus { client, jetstream, connected, connections, replicas }).await;
+                return accept(Bus { client, jetstream, connected, connections, refused, replicas }).await;
             }
             Err(source) => {
                 let shown = args.shown();
@@ -209,9 +212,20 @@ fn addresses(args: &Args) -> Result<Vec<ServerAddr>, Error> {
     parsed.map_err(|source| Error::Address { addresses: args.shown(), source })
 }
 
-fn options(name: &str, connected: watch::Sender<bool>, connections: watch::Sender<u64>) -> ConnectOptions {
+/// What the events of a connection say.
+struct Seen {
+    connected: watch::Sender<bool>,
+    connections: watch::Sender<u64>,
+    /// Subjects that the server did not let this process publish to since it connected.
+    refused: watch::Sender<BTreeSet<String>>,
+}
+
+/// Subjects that are remembered as refused; each is a call of ours, so there are few.
+const MOST_REFUSED: usize = 64;
+
+fn options(name: &str, seen: Seen) -> ConnectOptions {
     crate::http::install_crypto();
-    let (connected, connections) = (std::sync::Arc::new(connected), std::sync::Arc::new(connections));
+    let seen = std::sync::Arc::new(seen);
     ConnectOptions::new()
         .name(name)
         .ping_interval(PING)
@@ -220,20 +234,22 @@ fn options(name: &str, connected: watch::Sender<bool>, connections: watch::Sende
         .max_reconnects(None)
         .reconnect_delay_callback(|attempt| backoff::delay(attempt, Duration::from_millis(50), Duration::from_secs(2)))
         .event_callback(move |event| {
-            let (connected, connections) = (connected.clone(), connections.clone());
-            async move { observe(&event, &connected, &connections) }
+            let seen = seen.clone();
+            async move { observe(&event, &seen) }
         })
 }
 
-fn observe(event: &Event, connected: &watch::Sender<bool>, connections: &watch::Sender<u64>) {
+fn observe(event: &Event, seen: &Seen) {
     match event {
         Event::Connected => {
-            connections.send_modify(|count| *count += 1);
-            connected.send_replace(true);
+            // The accounts of the server may have changed.
+            seen.refused.send_replace(BTreeSet::new());
+            seen.connections.send_modify(|count| *count += 1);
+            seen.connected.send_replace(true);
             tracing::info!("connected to NATS");
         }
         Event::Disconnected | Event::Closed => {
-            connected.send_replace(false);
+            seen.connected.send_replace(false);
             tracing::warn!("connection to NATS lost, reconnecting");
         }
         // The client dropped messages because we read too slowly. Reports repair themselves, so this costs a heartbeat.
@@ -242,9 +258,20 @@ fn observe(event: &Event, connected: &watch::Sender<bool>, connections: &watch::
         }
         Event::LameDuckMode => tracing::info!("the NATS server is shutting down"),
         Event::Draining => tracing::debug!("draining the connection"),
-        Event::ServerError(error) => tracing::warn!(%error, "the NATS server reported an error"),
+        Event::ServerError(error) => {
+            tracing::warn!(%error, "the NATS server reported an error");
+            if let Some(subject) = refused_subject(&error.to_string()) {
+                seen.refused.send_if_modified(|known| known.len() < MOST_REFUSED && known.insert(subject));
+            }
+        }
         Event::ClientError(error) => tracing::debug!(%error, "the NATS client reported an error"),
     }
+}
+
+/// The subject of `Permissions Violation for Publish to "a.b"`.
+fn refused_subject(error: &str) -> Option<String> {
+    let (_, rest) = error.split_once("Permissions Violation for Publish to \"")?;
+    rest.split_once('"').map(|(subject, _)| subject.to_owned())
 }
 
 async fn accept(bus: Bus) -> Result<Bus, Error> {

@@ -53,6 +53,11 @@ pub enum Error {
     },
     #[error("a message of {size} bytes for {subject} is larger than the {limit} bytes allowed")]
     TooLarge { subject: String, size: usize, limit: usize },
+    /// Nothing was stored: the stream does not exist yet.
+    #[error("no stream stores {subject} yet: a scheduler creates it when it starts")]
+    NoStream { subject: String },
+    #[error("cannot use the consumer of stream {stream}: {reason}")]
+    NoConsumer { stream: String, reason: &'static str },
     #[error("{subject:?} is not an inbox, so no reply is sent there")]
     NoInbox { subject: String },
     /// The connection is down and did not return in time.
@@ -124,6 +129,8 @@ impl From<Error> for RequestError {
             | Error::Failed { .. }
             | Error::StreamLost { .. }
             | Error::NoInbox { .. }
+            | Error::NoStream { .. }
+            | Error::NoConsumer { .. }
             | Error::StreamBehind { .. }
             | Error::StreamRewound { .. }) => Self::Send(Box::new(error)),
         }

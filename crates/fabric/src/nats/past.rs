@@ -1,6 +1,7 @@
 //! Reads a stream backwards, part by part, for readers that want only the newest messages.
 //!
-//! Each part is read in order by a short-lived consumer. Messages that expired meanwhile are skipped.
+//! Each part is read in order: directly, or by a short-lived consumer where that is not available. Messages that expired meanwhile
+//! are skipped.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures_util::StreamExt;
 
 use super::connect::API_LIMIT;
-use super::stream::is_missing;
+use super::direct::Direct;
 use super::{Bus, Error, Stored};
 
 /// The server deletes the consumer of a reader that died after this time.
@@ -18,17 +19,18 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 impl Bus {
     /// A reader that starts at the current end of the stream; none when the stream does not exist.
     pub async fn read_back(&self, stream: &str) -> Result<Option<PastReader>, Error> {
-        let doing = || format!("reading the end of stream {stream}");
-        match tokio::time::timeout(API_LIMIT, self.jetstream.get_stream(stream)).await {
-            Ok(Ok(found)) => {
-                let state = &found.cached_info().state;
-                let (first, last) = (state.first_sequence, state.last_sequence);
-                Ok(Some(PastReader { bus: self.clone(), stream: stream.to_owned(), first, last, unread: last }))
+        let (first, last) = match self.last_direct(stream).await? {
+            Direct::Messages(last) => {
+                let last = last.first().map_or(0, |last| last.sequence);
+                let Direct::Messages(first) = self.read_direct(stream, 1, 1).await? else { return Ok(None) };
+                (first.first().map_or(last + 1, |first| first.sequence), last)
             }
-            Ok(Err(error)) if is_missing(&error.kind()) => Ok(None),
-            Ok(Err(error)) => Err(Error::Failed { doing: doing(), source: error.into() }),
-            Err(_) => Err(Error::TimedOut { doing: doing() }),
-        }
+            Direct::Unavailable => match self.look_up(stream).await? {
+                Some(found) => (found.state.first_sequence, found.state.last_sequence),
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(PastReader { bus: self.clone(), stream: stream.to_owned(), first, last, unread: last }))
     }
 }
 
@@ -56,13 +58,33 @@ impl PastReader {
         }
         let from = self.unread.saturating_sub(most.max(1) - 1).max(self.first).max(1);
         let doing = || format!("reading stream {}", self.stream);
-        let part = match tokio::time::timeout(API_LIMIT, self.read(from..=self.unread)).await {
-            Ok(Ok(part)) => part,
-            Ok(Err(source)) => return Err(Error::Failed { doing: doing(), source }),
-            Err(_) => return Err(Error::TimedOut { doing: doing() }),
+        let part = match self.read_directly(from..=self.unread).await? {
+            Some(part) => part,
+            None => match tokio::time::timeout(API_LIMIT, self.read(from..=self.unread)).await {
+                Ok(Ok(part)) => part,
+                Ok(Err(source)) => return Err(Error::Failed { doing: doing(), source }),
+                Err(_) => return Err(Error::TimedOut { doing: doing() }),
+            },
         };
         self.unread = from - 1;
         Ok(Some(part))
+    }
+
+    /// The messages of a range; none when direct reads are not available.
+    async fn read_directly(&self, range: RangeInclusive<u64>) -> Result<Option<Vec<Stored>>, Error> {
+        let (mut found, mut next) = (Vec::new(), *range.start());
+        while next <= *range.end() {
+            match self.bus.read_direct(&self.stream, next, range.end() - next + 1).await? {
+                Direct::Unavailable => return Ok(None),
+                // The stream has dropped the rest since the reader was created.
+                Direct::Messages(part) if part.is_empty() => break,
+                Direct::Messages(part) => {
+                    next = part.last().map_or(next, |stored| stored.sequence) + 1;
+                    found.extend(part.into_iter().filter(|stored| range.contains(&stored.sequence)));
+                }
+            }
+        }
+        Ok(Some(found))
     }
 
     async fn read(&self, range: RangeInclusive<u64>) -> Result<Vec<Stored>, async_nats::Error> {

@@ -18,6 +18,7 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use super::connect::API_LIMIT;
+use super::direct::Direct;
 use super::stream::{StreamIdentity, is_missing};
 use super::{Bus, Error};
 use crate::backoff;
@@ -100,6 +101,12 @@ impl Stored {
         let (message, _) = message.split();
         let (subject, payload, headers) = (message.subject.to_string(), message.payload, message.headers);
         Ok(Self { sequence, subject, payload, stored_at, headers })
+    }
+
+    pub(super) fn of_direct(message: StreamMessage) -> Self {
+        let StreamMessage { subject, sequence, headers, payload, time } = message;
+        let subject = subject.to_string();
+        Self { sequence, subject, payload, stored_at: nanoseconds(time), headers: Some(headers) }
     }
 
     pub fn place(&self) -> StreamPosition {
@@ -222,7 +229,12 @@ impl Bus {
 
     /// The payload of a message; none when it was purged or expired.
     pub async fn payload(&self, stream: &str, sequence: u64) -> Result<Option<Bytes>, Error> {
-        Ok(self.message(stream, sequence).await?.map(|found| found.payload))
+        match self.read_direct(stream, sequence, 1).await? {
+            Direct::Messages(found) => {
+                Ok(found.into_iter().find(|found| found.sequence == sequence).map(|found| found.payload))
+            }
+            Direct::Unavailable => Ok(self.message(stream, sequence).await?.map(|found| found.payload)),
+        }
     }
 
     async fn message(&self, stream: &str, sequence: u64) -> Result<Option<StreamMessage>, Error> {

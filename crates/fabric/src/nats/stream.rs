@@ -6,14 +6,15 @@
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, Republish, StorageType};
 use async_nats::jetstream::{self, ErrorCode};
 use contract::streams::WhenFull;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::connect::API_LIMIT;
+use super::direct::Direct;
 use super::{Bus, Error, encode};
 use crate::backoff;
 
@@ -34,6 +35,10 @@ pub struct StreamSpec {
     pub discard: Discard,
     /// A second message with the same id within this time is dropped as a duplicate.
     pub dedup_window: Duration,
+    /// Messages can be read without a consumer.
+    pub is_read_directly: bool,
+    /// Where the server publishes the headers of each message once it is stored.
+    pub announced_on: Option<String>,
 }
 
 impl From<&contract::streams::Stream> for StreamSpec {
@@ -45,6 +50,8 @@ impl From<&contract::streams::Stream> for StreamSpec {
                 WhenFull::Refuse => Discard::New,
                 WhenFull::DropOldest => Discard::Old,
             },
+            is_read_directly: stream.is_read_directly,
+            announced_on: stream.announced_on.map(str::to_owned),
             ..Self::new(stream.name, stream.subjects)
         }
     }
@@ -92,11 +99,14 @@ impl StreamSpec {
             max_bytes: 256 << 20,
             discard: Discard::Old,
             dedup_window: Duration::from_secs(120),
+            is_read_directly: false,
+            announced_on: None,
         }
     }
 
     /// Sets the fields that deployd manages; placement stays the operator's. Replicas are only raised: two processes
-    /// with different settings would otherwise move every stream back and forth.
+    /// with different settings would otherwise move every stream back and forth. Direct reads and announcements are only
+    /// switched on, because schedulers of the version before do not know them.
     fn apply(&self, config: &mut Config, replicas: usize) {
         config.num_replicas = config.num_replicas.max(replicas);
         config.name.clone_from(&self.name);
@@ -104,6 +114,11 @@ impl StreamSpec {
         config.max_age = self.max_age;
         config.max_bytes = self.max_bytes;
         config.duplicate_window = self.dedup_window;
+        config.allow_direct |= self.is_read_directly;
+        if let (Some(destination), Some(source)) = (&self.announced_on, self.subjects.first()) {
+            let (source, destination) = (source.clone(), destination.clone());
+            config.republish = Some(Republish { source, destination, headers_only: true });
+        }
         config.discard = match self.discard {
             Discard::Old => DiscardPolicy::Old,
             Discard::New => DiscardPolicy::New,
@@ -165,6 +180,34 @@ impl Bus {
         }
     }
 
+    /// Whether the stream exists.
+    pub async fn has_stream(&self, stream: &str) -> Result<bool, Error> {
+        match self.last_direct(stream).await? {
+            Direct::Messages(_) => Ok(true),
+            Direct::Unavailable => Ok(self.look_up(stream).await?.is_some()),
+        }
+    }
+
+    /// The description of a stream; none when it does not exist, or this process may not ask, which it may not need to where
+    /// direct reads are allowed.
+    pub(super) async fn look_up(&self, stream: &str) -> Result<Option<Info>, Error> {
+        let doing = || format!("looking for stream {stream}");
+        let refused = format!("$JS.API.STREAM.INFO.{stream}");
+        let asking = async {
+            tokio::select! {
+                // First: what was refused once is not asked again on this connection.
+                biased;
+                () = self.refusal(&refused) => Ok(None),
+                found = self.jetstream.get_stream(stream) => match found {
+                    Ok(found) => Ok(Some(found.cached_info().clone())),
+                    Err(error) if is_missing(&error.kind()) => Ok(None),
+                    Err(error) => Err(Error::Failed { doing: doing(), source: error.into() }),
+                },
+            }
+        };
+        tokio::time::timeout(API_LIMIT, asking).await.unwrap_or_else(|_| Err(Error::TimedOut { doing: doing() }))
+    }
+
     /// Stores a value in the stream of `subject` and waits until the server has it.
     #[expect(clippy::too_many_arguments, reason = "each is one plain setting, named at the call")]
     pub async fn publish_durable<T: Serialize + ?Sized>(
@@ -194,6 +237,9 @@ impl Bus {
         };
         match timeout_at(until, stored).await {
             Ok(Ok(ack)) => Ok(DurableAck { sequence: ack.sequence, duplicate: ack.duplicate }),
+            Ok(Err(error)) if error.kind() == PublishErrorKind::StreamNotFound => {
+                Err(Error::NoStream { subject: subject.to_owned() })
+            }
             Ok(Err(source)) => Err(Error::Failed { doing: doing(), source: source.into() }),
             Err(_) => Err(Error::TimedOut { doing: doing() }),
         }

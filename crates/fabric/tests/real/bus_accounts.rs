@@ -5,19 +5,40 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
-use contract::bus::{Identity, Member, matches};
+use contract::bus::{Identity, Member, exports, matches};
 use contract::streams;
 use contract::subjects::{self, DeadLetterKind};
 use fabric::bus_accounts::{self, User};
 use fabric::local::{NatsServer, Syncing};
-use fabric::nats::{Args, Bus, Error};
+use fabric::nats::{Args, Bus, Error, RequestError, SharedConsumer, Subscription};
 
-struct Connected {
-    identity: Identity,
-    client: Client,
+const DEADLINE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Connected {
+    pub(crate) identity: Identity,
+    pub(crate) client: Client,
     /// What the server refused.
     violations: Arc<Mutex<Vec<String>>>,
-    bus: Bus,
+    pub(crate) bus: Bus,
+}
+
+/// Who may do what on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// The first file that `deployctl bus-keys` wrote: apiservers and notifiers were users of the account that has JetStream.
+    First,
+    Present,
+}
+
+impl Layout {
+    fn config(self, users: &[User]) -> String {
+        match self {
+            Self::Present => bus_accounts::config(users),
+            Self::First => users.iter().fold(include_str!("fixtures/bus-accounts-1.conf").to_owned(), |text, user| {
+                text.replace(&format!("KEY({})", user.identity.user()), &user.public_key)
+            }),
+        }
+    }
 }
 
 fn identity(member: Member, name: &str) -> Identity {
@@ -35,7 +56,7 @@ fn identities() -> [Identity; 5] {
 }
 
 /// A server with one connection for each identity.
-async fn start() -> (NatsServer, Vec<Connected>, tempfile::TempDir) {
+pub(crate) async fn start(layout: Layout) -> (NatsServer, Vec<Connected>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let keys: Vec<(Identity, String, String)> = identities()
         .map(|identity| {
@@ -48,10 +69,9 @@ async fn start() -> (NatsServer, Vec<Connected>, tempfile::TempDir) {
         public_key: public_key.clone(),
     };
     let users: Vec<User> = keys.iter().map(user).collect();
-    let server =
-        NatsServer::start_configured(&dir.path().join("nats"), 0, Syncing::Always, &bus_accounts::config(&users))
-            .await
-            .unwrap();
+    let server = NatsServer::start_configured(&dir.path().join("nats"), 0, Syncing::Always, &layout.config(&users))
+        .await
+        .unwrap();
     let mut all = Vec::new();
     for (identity, seed, _) in keys {
         let violations: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -80,6 +100,7 @@ fn all_subjects() -> Vec<String> {
         subjects::QUERY_LEADER,
         subjects::QUERY_STANDBY,
         subjects::STORE,
+        subjects::STORED_EVENTS,
         "_INBOX.abc",
         "$JS.API.INFO",
         "$JS.API.STREAM.NAMES",
@@ -91,10 +112,16 @@ fn all_subjects() -> Vec<String> {
     .map(str::to_owned)
     .into();
     for stream in ["COMMANDS", "NOTICES", "EVENTS", "DEAD_LETTERS"] {
-        all.extend(["INFO", "CREATE", "DELETE", "PURGE"].map(|call| format!("$JS.API.STREAM.{call}.{stream}")));
-        all.insert(format!("$JS.API.CONSUMER.CREATE.{stream}.abc"));
+        all.extend(
+            ["INFO", "CREATE", "UPDATE", "DELETE", "PURGE"].map(|call| format!("$JS.API.STREAM.{call}.{stream}")),
+        );
+        all.extend(["CREATE", "MSG.NEXT", "DELETE"].map(|call| format!("$JS.API.CONSUMER.{call}.{stream}.abc")));
+        all.insert(format!("$JS.API.DIRECT.GET.{stream}"));
+        all.insert(format!("$JS.ACK.{stream}.notifier.1.1.1.1.0"));
     }
-    for kind in [DeadLetterKind::Order, DeadLetterKind::Command, DeadLetterKind::Notice] {
+    // What passes between the accounts, in the table: later calls are tried too.
+    all.extend(exports().into_iter().map(|export| export.subject.replace('*', "abc").replace('>', "abc")));
+    for kind in [DeadLetterKind::Order, DeadLetterKind::Command, DeadLetterKind::Notice, DeadLetterKind::Question] {
         all.insert(subjects::dead_letter(kind));
     }
     all.insert(subjects::notice("abc"));
@@ -123,7 +150,7 @@ fn refused(violations: &[String], what: &str, tried: &[String]) -> BTreeSet<Stri
     tried.iter().filter(names).cloned().collect()
 }
 
-async fn settled(connected: &Connected) {
+pub(crate) async fn settled(connected: &Connected) {
     connected.client.flush().await.unwrap();
     // Violations come before the answer to a ping, but the callback runs on its own task.
     let mut count = usize::MAX;
@@ -139,17 +166,20 @@ async fn settled(connected: &Connected) {
 
 #[tokio::test]
 async fn every_identity_may_use_exactly_its_subjects() {
-    let (_server, all, _dir) = start().await;
+    let (_server, all, _dir) = start(Layout::Present).await;
     let tried = all_subjects();
     let mut cells = 0;
     for connected in &all {
         let identity = &connected.identity;
-        for subject in &tried {
-            connected.client.publish(subject.clone(), "x".into()).await.unwrap();
-            // Kept open: an unsubscribe could overtake the refusal.
-            std::mem::forget(connected.client.subscribe(subject.clone()).await.unwrap());
+        // The client drops refusals when many wait.
+        for some in tried.chunks(25) {
+            for subject in some {
+                connected.client.publish(subject.clone(), "x".into()).await.unwrap();
+                // Kept open: an unsubscribe could overtake the refusal.
+                std::mem::forget(connected.client.subscribe(subject.clone()).await.unwrap());
+            }
+            settled(connected).await;
         }
-        settled(connected).await;
         let violations = connected.violations.lock().unwrap().clone();
         for (what, allowed) in [("publish", identity.publishes()), ("subscription", identity.subscribes())] {
             let may = |subject: &&String| !allowed.iter().any(|pattern| matches(pattern, subject));
@@ -164,7 +194,7 @@ async fn every_identity_may_use_exactly_its_subjects() {
 
 #[tokio::test]
 async fn no_question_makes_an_agent_or_a_scheduler_send_an_order() {
-    let (_server, all, _dir) = start().await;
+    let (_server, all, _dir) = start(Layout::Present).await;
     let (scheduler, agent) = (&all[0], &all[3]);
     let target = subjects::order(&all[4].identity.name);
     for from in [scheduler, agent] {
@@ -188,7 +218,7 @@ async fn no_question_makes_an_agent_or_a_scheduler_send_an_order() {
 
 #[tokio::test]
 async fn requests_and_streams_pass_between_the_accounts() {
-    let (_server, all, _dir) = start().await;
+    let (_server, all, _dir) = start(Layout::Present).await;
     let (scheduler, agent) = (&all[0].bus, &all[3].bus);
     let node = &all[3].identity.name;
     let mut orders = agent.subscribe(&subjects::order(node)).await.unwrap();
@@ -213,29 +243,81 @@ async fn requests_and_streams_pass_between_the_accounts() {
     assert_eq!(resyncs.next().await.unwrap().decode::<String>().unwrap(), "again");
 }
 
+fn notices() -> SharedConsumer<'static> {
+    SharedConsumer {
+        stream: subjects::NOTICES_STREAM,
+        name: subjects::NOTICES_CONSUMER,
+        filter: subjects::ALL_NOTICES,
+        ack_wait: DEADLINE,
+        max_ack_pending: 16,
+    }
+}
+
 /// The table says what a process may do; this says that it is enough: every call that the processes make, under their identity.
 #[tokio::test]
 async fn every_process_may_make_the_calls_that_it_makes() {
-    let (_server, all, _dir) = start().await;
+    let (_server, all, _dir) = start(Layout::Present).await;
     let [scheduler, apiserver, notifier] = [0, 1, 2].map(|index| all[index].bus.clone());
-    let deadline = Duration::from_secs(5);
+    let mut missing = notifier.consume(&notices());
+    let waiting =
+        tokio::spawn(
+            async move { tokio::time::timeout(DEADLINE * 2, missing.next()).await.expect("a notice").ack().await },
+        );
+    for stream in ["COMMANDS", "EVENTS"] {
+        assert!(!apiserver.has_stream(stream).await.unwrap(), "{stream}: no scheduler has started");
+    }
+    let refused = apiserver.publish_durable(subjects::COMMANDS, "early", &[], &"early", DEADLINE).await;
+    assert!(matches!(refused, Err(Error::NoStream { .. })), "{refused:?}");
+    // The first leader, and the one that takes over from it.
+    for _ in 0..2 {
+        create(&scheduler).await;
+        scheduler.ensure_consumer(&notices()).await.unwrap();
+    }
+    scheduler.publish_durable(&subjects::notice("abc"), "first", &[], &"notice", DEADLINE).await.unwrap();
+    waiting.await.unwrap().unwrap();
+    for stream in ["COMMANDS", "EVENTS"] {
+        assert!(apiserver.has_stream(stream).await.unwrap(), "{stream}");
+    }
+    calls(&scheduler, &apiserver, &notifier).await;
+}
+
+/// The operator has replaced the programs and not yet the accounts: a file that the version before wrote.
+#[tokio::test]
+async fn every_process_may_make_the_calls_that_it_makes_with_accounts_of_the_first_layout() {
+    let (_server, all, _dir) = start(Layout::First).await;
+    let [scheduler, apiserver, notifier] = [0, 1, 2].map(|index| all[index].bus.clone());
+    create(&scheduler).await;
+    let refused = scheduler.ensure_consumer(&notices()).await;
+    assert!(matches!(refused, Err(Error::NoConsumer { .. })), "{refused:?}");
+    notifier.ensure_consumer(&notices()).await.unwrap();
+    calls(&scheduler, &apiserver, &notifier).await;
+}
+
+async fn create(scheduler: &Bus) {
     for stream in [streams::COMMANDS, streams::NOTICES, streams::DEAD_LETTERS, streams::EVENTS] {
         scheduler.ensure_stream(&(&stream).into()).await.unwrap();
     }
-    for (bus, stream) in [
-        (&apiserver, streams::COMMANDS),
-        (&apiserver, streams::EVENTS),
-        (&notifier, streams::NOTICES),
-        (&notifier, streams::DEAD_LETTERS),
-    ] {
-        bus.ensure_stream(&(&stream).into()).await.unwrap();
-    }
     assert_eq!(scheduler.syncs_always().await, Some(true));
+}
 
+async fn calls(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
+    commands(scheduler, apiserver).await;
+    events_and_dead_letters(scheduler, apiserver, notifier).await;
+    // Notices: written by the leader, consumed and acknowledged by notifiers.
+    scheduler.publish_durable(&subjects::notice("abc"), "notice", &[], &"notice", DEADLINE).await.unwrap();
+    let mut jobs = notifier.consume(&notices());
+    let job = jobs.next().await;
+    job.progress().await.unwrap();
+    job.retry_after(Duration::ZERO).await.unwrap();
+    jobs.next().await.ack().await.unwrap();
+    queries(scheduler, apiserver, notifier).await;
+}
+
+async fn commands(scheduler: &Bus, apiserver: &Bus) {
     // Commands: an apiserver writes, a new leader checks its cursor and reads on, purges and leaves a note.
     let headers = [(subjects::REPLY_HEADER, "_INBOX.apiserver.apiserver-1.x")];
     for id in ["one", "two"] {
-        apiserver.publish_durable(subjects::COMMANDS, id, &headers, &id, deadline).await.unwrap();
+        apiserver.publish_durable(subjects::COMMANDS, id, &headers, &id, DEADLINE).await.unwrap();
     }
     let mut commands = scheduler.read_stream(subjects::COMMANDS_STREAM, 0).await.unwrap();
     let first = commands.next().await.unwrap();
@@ -248,41 +330,96 @@ async fn every_process_may_make_the_calls_that_it_makes() {
     scheduler.stream_notes(subjects::COMMANDS_STREAM).await.unwrap();
     scheduler.purge_up_to(subjects::COMMANDS_STREAM, first.sequence).await.unwrap();
 
-    // Events and dead letters: written by the leader, read backwards and followed by apiservers.
-    scheduler.publish_durable(subjects::EVENTS, "event", &[], &"event", deadline).await.unwrap();
+    // The outcome goes to the inbox that the command names.
+    hears(apiserver, scheduler, &apiserver.inbox()).await;
+}
+
+/// What one process publishes, the other receives.
+async fn hears(listener: &Bus, speaker: &Bus, subject: &str) {
+    let mut messages = listener.subscribe(subject).await.unwrap();
+    let hearing = async {
+        loop {
+            // The server may see the message before the subscription.
+            speaker.publish(subject, &"text").await.unwrap();
+            if let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(200), messages.next()).await {
+                return message.decode::<String>().unwrap();
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(DEADLINE, hearing).await.expect(subject), "text");
+}
+
+/// Written by the leader, dead letters by notifiers too; read backwards and followed by apiservers.
+async fn events_and_dead_letters(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
+    let event = async |number: u64| {
+        let text = number.to_string();
+        scheduler.publish_durable(subjects::EVENTS, &text, &[], &text, DEADLINE).await.unwrap();
+    };
     let dead = subjects::dead_letter(DeadLetterKind::Command);
-    scheduler.publish_durable(&dead, "letter", &[], &"letter", deadline).await.unwrap();
+    scheduler.publish_durable(&dead, "letter", &[], &"letter", DEADLINE).await.unwrap();
+    let letter = subjects::dead_letter(DeadLetterKind::Notice);
+    notifier.publish_durable(&letter, "undelivered", &[], &"undelivered", DEADLINE).await.unwrap();
+    for number in 1..=2 {
+        event(number).await;
+    }
     for stream in [subjects::EVENTS_STREAM, subjects::DEAD_LETTERS_STREAM] {
         let mut past = apiserver.read_back(stream).await.unwrap().unwrap();
-        assert_eq!(past.part(10).await.unwrap().unwrap().len(), 1, "{stream}");
+        assert_eq!(past.part(10).await.unwrap().unwrap().len(), 2, "{stream}");
     }
-    assert!(apiserver.read_stream(subjects::EVENTS_STREAM, 0).await.unwrap().next().await.is_ok());
+    let mut follower = apiserver.follow(subjects::EVENTS_STREAM, subjects::STORED_EVENTS, 1).await.unwrap();
+    assert_eq!(follower.next().await.unwrap().sequence, 2);
+    // A follower that waits is woken by the next event.
+    let (next, ()) = tokio::join!(follower.next(), event(3));
+    assert_eq!((next.as_ref().unwrap().sequence, &*next.unwrap().payload), (3, b"\"3\"".as_slice()));
+}
 
-    // Notices: written by the leader, consumed and acknowledged by notifiers, which ask the leader for the callbacks.
-    scheduler.publish_durable(&subjects::notice("abc"), "notice", &[], &"notice", deadline).await.unwrap();
-    let notices =
-        notifier.consume(subjects::NOTICES_STREAM, subjects::NOTICES_CONSUMER, subjects::ALL_NOTICES, deadline, 16);
-    let mut notices = notices.await.unwrap();
-    notices.next().await.ack().await.unwrap();
-    let letter = subjects::dead_letter(DeadLetterKind::Notice);
-    notifier.publish_durable(&letter, "undelivered", &[], &"undelivered", deadline).await.unwrap();
-
-    // Queries: apiservers and notifiers ask, a scheduler answers.
-    for (bus, subject) in [
-        (&apiserver, subjects::QUERY_LEADER),
-        (&notifier, subjects::QUERY_LEADER),
-        (&apiserver, subjects::QUERY_STANDBY),
-    ] {
-        let mut queries = match subject == subjects::QUERY_STANDBY {
+/// Apiservers and notifiers ask, a scheduler answers, also in parts.
+async fn queries(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
+    let large = "x".repeat(3 << 20);
+    for (bus, subject) in [(apiserver, subjects::QUERY_LEADER), (notifier, subjects::QUERY_LEADER)] {
+        let early = bus.request::<_, String>(subject, &"query", DEADLINE).await;
+        assert!(matches!(early, Err(RequestError::NoResponders { .. })), "{early:?}");
+    }
+    for (bus, subject) in
+        [(apiserver, subjects::QUERY_LEADER), (notifier, subjects::QUERY_LEADER), (apiserver, subjects::QUERY_STANDBY)]
+    {
+        let queries = match subject == subjects::QUERY_STANDBY {
             true => scheduler.queue_subscribe(subject, subjects::STANDBY_QUEUE).await.unwrap(),
             false => scheduler.subscribe(subject).await.unwrap(),
         };
         scheduler.flush().await.unwrap();
-        let answering = async {
-            let query = queries.next().await.unwrap();
-            scheduler.answer(&query.reply.unwrap(), &"answer").await.unwrap();
-        };
-        let (answer, ()) = tokio::join!(bus.request::<_, String>(subject, &"query", deadline), answering);
-        assert_eq!(answer.unwrap(), "answer");
+        assert_eq!(answered(bus, scheduler, subject, queries, large.clone()).await, large.len());
+    }
+    hears(apiserver, scheduler, subjects::STORE).await;
+}
+
+/// Asks, lets the other process answer, and returns the length of the answer.
+async fn answered(asks: &Bus, answers: &Bus, subject: &str, mut questions: Subscription, text: String) -> usize {
+    let answers = answers.clone();
+    let answering = tokio::spawn(async move {
+        let question = questions.next().await.unwrap();
+        answers.answer(&question.reply.unwrap(), &text).await.unwrap();
+    });
+    // The server may see the question before the subscription.
+    let answer = loop {
+        match asks.request::<_, String>(subject, &"question", DEADLINE).await {
+            Err(RequestError::NoResponders { .. }) => {}
+            answer => break answer.unwrap(),
+        }
+    };
+    answering.await.unwrap();
+    answer.len()
+}
+
+#[tokio::test]
+async fn an_apiserver_inspects_a_pod_on_its_node() {
+    for layout in [Layout::Present, Layout::First] {
+        let (_server, all, _dir) = start(layout).await;
+        let (apiserver, agent) = (&all[1].bus, &all[3]);
+        let subject = subjects::inspect(&agent.identity.name);
+        let questions = agent.bus.subscribe(&subject).await.unwrap();
+        agent.bus.flush().await.unwrap();
+        let size = answered(apiserver, &agent.bus, &subject, questions, "x".repeat(3 << 20)).await;
+        assert_eq!(size, (3 << 20), "{layout:?}");
     }
 }

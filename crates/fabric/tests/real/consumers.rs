@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fabric::nats::{Bus, Consumer, Job, StreamSpec};
+use fabric::nats::{Bus, Consumer, Job, SharedConsumer, StreamSpec};
 
 use crate::servers::Nats;
 
@@ -13,8 +13,12 @@ async fn give(bus: &Bus, number: u32) {
     assert!(!stored.duplicate);
 }
 
-async fn take(bus: &Bus) -> Consumer {
-    bus.consume("JOBS", "workers", "jobs.>", Duration::from_secs(2), 10).await.unwrap()
+fn workers(ack_wait: Duration, max_ack_pending: i64) -> SharedConsumer<'static> {
+    SharedConsumer { stream: "JOBS", name: "workers", filter: "jobs.>", ack_wait, max_ack_pending }
+}
+
+fn take(bus: &Bus) -> Consumer {
+    bus.consume(&workers(Duration::from_secs(2), 10))
 }
 
 async fn next(consumer: &mut Consumer) -> Job {
@@ -27,7 +31,7 @@ async fn a_job_is_delivered_until_it_is_acknowledged() {
     let bus = nats.bus("worker").await;
     bus.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
     give(&bus, 1).await;
-    let mut consumer = take(&bus).await;
+    let mut consumer = take(&bus);
     let first = next(&mut consumer).await;
     assert_eq!((first.delivered, first.subject.as_str(), &*first.payload), (1, "jobs.a", b"1".as_slice()));
     first.retry_after(Duration::from_millis(100)).await.unwrap();
@@ -44,7 +48,7 @@ async fn jobs_continue_after_the_server_was_killed() {
     let mut nats = Nats::start().await;
     let bus = nats.bus("worker").await;
     bus.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
-    let mut consumer = take(&bus).await;
+    let mut consumer = take(&bus);
     give(&bus, 1).await;
     next(&mut consumer).await.ack().await.unwrap();
     nats.server.kill();
@@ -66,7 +70,7 @@ async fn a_consumer_continues_when_the_stream_was_re_created() {
     let bus = nats.bus("worker").await;
     let spec = StreamSpec::new("JOBS", &["jobs.>"]);
     bus.ensure_stream(&spec).await.unwrap();
-    let mut consumer = take(&bus).await;
+    let mut consumer = take(&bus);
     nats.server.kill();
     std::fs::remove_dir_all(nats.dir.path().join("jetstream")).unwrap();
     nats.server.restart().await.unwrap();
@@ -85,7 +89,7 @@ async fn jobs_that_a_leaving_process_returns_go_to_another() {
     let (leaving, staying) = (nats.bus("leaving").await, nats.bus("staying").await);
     leaving.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
     for round in 0..ROUNDS {
-        let mut consumer = leaving.consume("JOBS", "workers", "jobs.>", ACK_WAIT, -1).await.unwrap();
+        let mut consumer = leaving.consume(&workers(ACK_WAIT, -1));
         let giving = async {
             for number in 0..JOBS {
                 give(&staying, round * JOBS + number).await;
@@ -103,7 +107,7 @@ async fn jobs_that_a_leaving_process_returns_go_to_another() {
             }
         };
         tokio::join!(giving, leaves);
-        let mut other = staying.consume("JOBS", "workers", "jobs.>", ACK_WAIT, -1).await.unwrap();
+        let mut other = staying.consume(&workers(ACK_WAIT, -1));
         let mut seen = std::collections::BTreeSet::new();
         while seen.len() < JOBS as usize {
             let job = next(&mut other).await;

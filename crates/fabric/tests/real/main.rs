@@ -4,6 +4,7 @@
 
 mod bus;
 mod bus_accounts;
+mod bus_attacks;
 mod consumers;
 mod elections;
 mod servers;

@@ -38,7 +38,7 @@ async fn a_message_without_a_stream_is_refused() {
     let nats = Nats::start().await;
     let bus = nats.bus("writer").await;
     let refused = bus.publish_durable("journal", "1", &[], &1, Duration::from_secs(3)).await;
-    assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NoStream { .. })), "{refused:?}");
 }
 
 #[tokio::test]

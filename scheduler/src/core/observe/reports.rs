@@ -185,7 +185,10 @@ impl ReportCache {
     }
 
     /// Folds one message.
-    pub(in crate::core) fn fold(&mut self, message: ReportMessage, now: Timestamp) -> Folded {
+    pub(in crate::core) fn fold(&mut self, mut message: ReportMessage, now: Timestamp) -> Folded {
+        if let Some(head) = message.head_mut() {
+            head.facts.bound();
+        }
         let node = message.stamp().node.clone();
         let observed = self.nodes.entry(node.clone()).or_default();
         let tells = !matches!(message, ReportMessage::Heartbeat(_));

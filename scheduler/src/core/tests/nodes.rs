@@ -26,6 +26,25 @@ fn the_first_report_registers_a_node_and_heartbeats_write_nothing() {
 }
 
 #[test]
+fn a_node_that_reports_absurd_facts_is_bounded_and_harms_no_placement() {
+    let mut rig = rig(&["a", "b"]);
+    for name in ["a", "b"] {
+        let mut report = rig.agents[&node(name)].whole(&node(name));
+        report.head.stamp.sequence += 1;
+        report.head.facts.memory = u64::MAX;
+        report.head.facts.cpu_millis = u64::MAX;
+        report.head.facts.cores = u32::MAX;
+        rig.run(Input::Report(ReportMessage::Whole(report)));
+        assert_eq!(record(&rig, name).facts.memory, 1 << 50);
+    }
+    assert_eq!(rig.command("c1", create("web", 4)), "Accepted");
+    rig.report_all();
+    assert_eq!(rig.places("web").len(), 4);
+    let view = rig.cluster_view();
+    assert!(view.warnings.is_empty(), "{:?}", view.warnings);
+}
+
+#[test]
 fn a_gap_in_the_reports_requests_a_whole_report_every_two_seconds() {
     let mut rig = rig(&["a"]);
     rig.agent("a").sequence += 3;

@@ -1,0 +1,264 @@
+//! What this apiserver knows of the cluster's access, and what follows for a client. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::access::AnonymousBinding;
+use contract::access::binding::Peer;
+use contract::access::table::AccessTable;
+use contract::access::token::Token;
+use contract::time::Timestamp;
+use tokio::time::Instant;
+
+use super::client::Client;
+
+/// How long a table is used while no scheduler answers.
+const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// An answer of a scheduler.
+#[derive(Debug)]
+pub(super) enum News {
+    Unchanged,
+    Table(Box<AccessTable>),
+    /// The scheduler is of a version without access control.
+    BeforeAccess,
+}
+
+/// The last answer and its time.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    access: Option<Knowledge>,
+    confirmed: Option<Instant>,
+}
+
+#[derive(Debug, Clone)]
+enum Knowledge {
+    Table(Arc<AccessTable>),
+    BeforeAccess,
+}
+
+/// What this apiserver knows about its own machine and flags.
+#[derive(Debug)]
+pub(super) struct Local {
+    /// `--anonymous`.
+    pub(super) bindings: Vec<AnonymousBinding>,
+    /// The user that runs this process.
+    pub(super) uid: u32,
+}
+
+/// What follows for a client.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Client(Client),
+    /// A binding is for it, but no scheduler has answered: the cluster may also be open.
+    Unconfirmed(Client),
+    /// The token may be new: a fresh table decides.
+    UnknownToken,
+    /// The token has expired, or its secret is wrong.
+    BadToken,
+    /// It has no token, and no binding is for it.
+    NoToken,
+    /// No scheduler answered yet, or for too long.
+    NoTable,
+    /// The leading scheduler knows no tokens.
+    NoTokens,
+}
+
+impl Known {
+    /// Takes an answer. Whether it changed something.
+    pub(super) fn take(&mut self, news: News, now: Instant) -> bool {
+        self.confirmed = Some(now);
+        match news {
+            News::Unchanged => false,
+            News::Table(table) => {
+                let is_new = self.table().is_none_or(|known| known.version != table.version);
+                self.access = Some(Knowledge::Table(Arc::from(table)));
+                is_new
+            }
+            News::BeforeAccess => {
+                let is_new = !matches!(self.access, Some(Knowledge::BeforeAccess));
+                self.access = Some(Knowledge::BeforeAccess);
+                is_new
+            }
+        }
+    }
+
+    /// Whether a scheduler has answered since then.
+    pub(super) fn is_confirmed_since(&self, then: Instant) -> bool {
+        self.confirmed.is_some_and(|at| at >= then)
+    }
+
+    /// The table as last received.
+    pub(super) fn table(&self) -> Option<&AccessTable> {
+        match &self.access {
+            Some(Knowledge::Table(table)) => Some(table),
+            Some(Knowledge::BeforeAccess) | None => None,
+        }
+    }
+
+    /// Whether clients without a token may do everything.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        match self.current(now) {
+            Some(Knowledge::Table(table)) => !table.enforced,
+            Some(Knowledge::BeforeAccess) => true,
+            None => false,
+        }
+    }
+
+    /// Identifies a client by its token, or by its address or user when it has none. A client with a token never gets the
+    /// rights of clients without one.
+    pub(super) fn judge(
+        &self,
+        local: &Local,
+        token: Option<&Token>,
+        peer: Peer,
+        (now, time): (Instant, Timestamp),
+    ) -> Verdict {
+        match token {
+            Some(token) => self.judge_token(token, peer, (now, time)),
+            None => self.judge_peer(local, peer, now),
+        }
+    }
+
+    fn judge_token(&self, token: &Token, peer: Peer, (now, time): (Instant, Timestamp)) -> Verdict {
+        let table = match self.current(now) {
+            Some(Knowledge::Table(table)) => table,
+            Some(Knowledge::BeforeAccess) => return Verdict::NoTokens,
+            None => return Verdict::NoTable,
+        };
+        let proof = token.proof();
+        if !table.tokens.iter().any(|record| record.id == proof.id) {
+            return Verdict::UnknownToken;
+        }
+        match table.verify(&proof, time) {
+            Some(principal) => Verdict::Client(Client::with_token(principal, proof, peer)),
+            None => Verdict::BadToken,
+        }
+    }
+
+    /// While the cluster is open, bindings restrict no client: it could not create the tokens that it needs before access control
+    /// is enforced.
+    fn judge_peer(&self, local: &Local, peer: Peer, now: Instant) -> Verdict {
+        if self.is_open(now) {
+            return Verdict::Client(Client::open(peer));
+        }
+        let bindings = local.bindings.iter().filter(|binding| binding.source.contains(peer, local.uid));
+        let bindings: Vec<AnonymousBinding> = bindings.cloned().collect();
+        match (bindings.is_empty(), self.current(now).is_some()) {
+            (false, true) => Verdict::Client(Client::anonymous(bindings, peer)),
+            (false, false) => Verdict::Unconfirmed(Client::anonymous(bindings, peer)),
+            (true, true) => Verdict::NoToken,
+            (true, false) => Verdict::NoTable,
+        }
+    }
+
+    /// Whether a client that was identified earlier would still be.
+    pub(super) fn still_knows(&self, client: &Client, (now, time): (Instant, Timestamp)) -> bool {
+        match (client.token(), self.current(now)) {
+            (Some(proof), Some(Knowledge::Table(table))) => table.verify(proof, time).is_some(),
+            (Some(_), Some(Knowledge::BeforeAccess) | None) => false,
+            // Bindings of clients without a token change only with a restart.
+            (None, _) => !client.is_open() || self.is_open(now),
+        }
+    }
+
+    fn current(&self, now: Instant) -> Option<&Knowledge> {
+        let is_current = self.confirmed.is_some_and(|at| now.saturating_duration_since(at) < KEPT_FOR);
+        self.access.as_ref().filter(|_| is_current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::access::token::TokenRecord;
+
+    use super::*;
+
+    const PEER: Peer = Peer { address: None, uid: Some(7) };
+
+    fn token(byte: u8) -> Token {
+        Token::from_random(&[byte; 40])
+    }
+
+    fn table(enforced: bool, tokens: &[Token]) -> News {
+        let record = |token: &Token| TokenRecord {
+            id: token.id.clone(),
+            hash: token.proof().hash(),
+            principal: "alice".to_owned(),
+            bindings: vec!["viewer@shop".parse().expect("a binding")],
+            by: "root".to_owned(),
+            created: Timestamp::from_millis(0),
+            expires: Timestamp::from_millis(1_000),
+        };
+        let version = format!("{enforced} {}", tokens.len());
+        let tokens = tokens.iter().map(record).collect();
+        News::Table(Box::new(AccessTable { version, enforced, tokens, anonymous: Vec::new() }))
+    }
+
+    fn local(bindings: &[&str]) -> Local {
+        Local { bindings: bindings.iter().map(|text| text.parse().expect("a binding")).collect(), uid: 7 }
+    }
+
+    /// The name of the principal, or the problem.
+    fn judge(known: &Known, bindings: &[&str], token: Option<&Token>, at: (Instant, u64)) -> String {
+        let time = Timestamp::from_millis(i64::try_from(at.1).expect("a small number"));
+        match known.judge(&local(bindings), token, PEER, (at.0, time)) {
+            Verdict::Client(client) => client.principal.name,
+            Verdict::Unconfirmed(client) => format!("{}?", client.principal.name),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_until_it_expires_or_the_table_is_too_old() {
+        let (mut known, start, mine) = (Known::default(), Instant::now(), token(1));
+        assert_eq!(judge(&known, &[], Some(&mine), (start, 0)), "NoTable");
+        assert!(known.take(table(true, std::slice::from_ref(&mine)), start));
+        assert!(!known.take(News::Unchanged, start));
+        assert_eq!(judge(&known, &[], Some(&mine), (start, 999)), "alice");
+        assert_eq!(judge(&known, &[], Some(&mine), (start, 1_000)), "BadToken");
+        assert_eq!(judge(&known, &[], Some(&token(2)), (start, 0)), "UnknownToken");
+        let last = start + KEPT_FOR;
+        assert_eq!(judge(&known, &[], Some(&mine), (last - Duration::from_secs(1), 0)), "alice");
+        assert_eq!(judge(&known, &[], Some(&mine), (last, 0)), "NoTable");
+    }
+
+    #[test]
+    fn a_client_without_a_token_gets_the_bindings_of_its_source_and_a_token_never_does() {
+        let (mut known, start) = (Known::default(), Instant::now());
+        let own = ["operator from uid:self"];
+        assert_eq!(judge(&known, &own, None, (start, 0)), "anonymous@uid:7?");
+        assert_eq!(judge(&known, &["viewer from uid:8"], None, (start, 0)), "NoTable");
+        known.take(table(true, &[]), start);
+        assert_eq!(judge(&known, &own, None, (start, 0)), "anonymous@uid:7");
+        assert_eq!(judge(&known, &["viewer from uid:8"], None, (start, 0)), "NoToken");
+        assert_eq!(judge(&known, &own, Some(&token(1)), (start, 0)), "UnknownToken");
+    }
+
+    #[test]
+    fn an_open_cluster_lets_every_client_without_a_token_in() {
+        let start = Instant::now();
+        for news in [table(false, &[]), News::BeforeAccess] {
+            let mut known = Known::default();
+            known.take(news, start);
+            assert_eq!(judge(&known, &["viewer from any"], None, (start, 0)), "anonymous");
+            assert_eq!(judge(&known, &[], None, (start + KEPT_FOR, 0)), "NoTable");
+        }
+        let mut old = Known::default();
+        old.take(News::BeforeAccess, start);
+        assert_eq!(judge(&old, &[], Some(&token(1)), (start, 0)), "NoTokens");
+    }
+
+    #[test]
+    fn a_client_is_forgotten_with_its_token_or_with_the_open_cluster() {
+        let (mut known, start, mine) = (Known::default(), Instant::now(), token(1));
+        let at = |millis| (start, Timestamp::from_millis(millis));
+        known.take(table(false, std::slice::from_ref(&mine)), start);
+        let Verdict::Client(with_token) = known.judge(&local(&[]), Some(&mine), PEER, at(0)) else { panic!("known") };
+        let open = Client::open(PEER);
+        assert!(known.still_knows(&with_token, at(0)) && known.still_knows(&open, at(0)));
+        assert!(!known.still_knows(&with_token, at(1_000)), "expired");
+        known.take(table(true, &[]), start);
+        assert!(!known.still_knows(&with_token, at(0)) && !known.still_knows(&open, at(0)));
+    }
+}

@@ -1,0 +1,282 @@
+//! Access: identifies the client of each request.
+//!
+//! The schedulers keep the switch and the tokens. An apiserver caches them ([`known`]), asks for changes every few seconds,
+//! and at once for a token that it does not know. A client without a token is identified by its address or user, if a binding
+//! of `--anonymous` is for it. The rights of the client are checked by the caller, and for changes again by the leader.
+//!
+//! Example: a token that is revoked at another apiserver is refused here after [`POLL`] at the latest, and by the leader
+//! immediately.
+
+mod bearer;
+mod client;
+mod failures;
+mod known;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, StatusCode};
+use contract::access::AnonymousBinding;
+use contract::access::binding::Peer;
+use contract::access::table::AccessTable;
+use contract::access::token::Token;
+use contract::query::{Answer, Query};
+use contract::subjects;
+use fabric::clock::Clock;
+use fabric::shutdown::Shutdown;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::http::respond::Refused;
+use crate::peers::{self, Source};
+use crate::queries::Queries;
+use bearer::Flaw;
+pub use client::Client;
+use failures::Failures;
+use known::{Known, Local, News, Verdict};
+
+/// How often the table is read again. With the time of an answer this keeps a revocation below 5 s.
+const POLL: Duration = Duration::from_secs(4);
+/// The same before the first answer.
+const FIRST_POLL: Duration = Duration::from_millis(500);
+/// Deadline of one try with one scheduler.
+const ONE_TRY: Duration = Duration::from_millis(500);
+/// Pause between refreshes that requests cause, for all requests together.
+const BETWEEN_REFRESHES: Duration = Duration::from_secs(1);
+/// How long a request waits for the first table: a new apiserver gets it within milliseconds.
+const FIRST_TABLE: Duration = Duration::from_secs(1);
+/// Pause between tries while a request waits for the first table.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
+const LOG_IN: &str = "log in again with `deployctl login`, or ask an admin for a token (`deployctl token create`)";
+
+/// Identifies clients; clones share the table.
+#[derive(Debug, Clone)]
+pub struct Access(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queries: Queries,
+    clock: Clock,
+    local: Local,
+    known: Mutex<Known>,
+    failures: Mutex<Failures>,
+    /// Start of the last refresh. One refresh runs at a time; requests that arrived before it started share its result.
+    refreshed: tokio::sync::Mutex<Option<Instant>>,
+}
+
+impl Access {
+    pub fn new(queries: Queries, bindings: Vec<AnonymousBinding>) -> Self {
+        let local = Local { bindings, uid: rustix::process::getuid().as_raw() };
+        Self(Arc::new(Shared {
+            queries,
+            clock: Clock::start(),
+            local,
+            known: Mutex::default(),
+            failures: Mutex::default(),
+            refreshed: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Reads the table now and then until shutdown.
+    pub async fn follow(self, shutdown: Shutdown) {
+        loop {
+            let pause = if self.refresh().await { POLL } else { FIRST_POLL };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = shutdown.wait() => return,
+            }
+        }
+    }
+
+    /// The client of a request, or why it is refused.
+    pub async fn identify(&self, headers: &HeaderMap, peer: Peer) -> Result<Client, Refused> {
+        let arrived = Instant::now();
+        let token = bearer::read(headers).map_err(|flaw| self.malformed(flaw, peer))?;
+        let token = token.as_ref();
+        match self.judge(token, peer) {
+            Verdict::UnknownToken => {
+                self.may_fail(peer)?;
+                self.look_again(arrived).await;
+                let is_fresh = lock(&self.0.known).is_confirmed_since(arrived);
+                let verdict = self.judge(token, peer);
+                let is_unsure = matches!(verdict, Verdict::UnknownToken) && !is_fresh;
+                self.conclude(if is_unsure { Verdict::NoTable } else { verdict }, peer)
+            }
+            Verdict::NoTable => {
+                // After the deadline the last verdict counts.
+                let _ = timeout(FIRST_TABLE, self.wait_for_table(token, peer)).await;
+                self.conclude(self.judge(token, peer), peer)
+            }
+            Verdict::Unconfirmed(_) => {
+                let _ = timeout(FIRST_TABLE, self.refresh_after(arrived)).await;
+                self.conclude(self.judge(token, peer), peer)
+            }
+            verdict => self.conclude(verdict, peer),
+        }
+    }
+
+    async fn wait_for_table(&self, token: Option<&Token>, peer: Peer) {
+        while matches!(self.judge(token, peer), Verdict::NoTable) {
+            self.refresh_after(Instant::now()).await;
+            sleep(BETWEEN_TRIES).await;
+        }
+    }
+
+    /// The client of a request if it is known already. Asks no scheduler and counts no failure.
+    pub fn glance(&self, headers: &HeaderMap, peer: Peer) -> Option<Client> {
+        let token = bearer::read(headers).ok()?;
+        match self.judge(token.as_ref(), peer) {
+            Verdict::Client(client) | Verdict::Unconfirmed(client) => Some(client),
+            Verdict::UnknownToken | Verdict::BadToken | Verdict::NoToken | Verdict::NoTable | Verdict::NoTokens => None,
+        }
+    }
+
+    /// Whether the client would still be identified: its token is not revoked and has not expired.
+    pub fn still_knows(&self, client: &Client) -> bool {
+        lock(&self.0.known).still_knows(client, (Instant::now(), self.0.clock.now()))
+    }
+
+    /// Whether clients must prove who they are.
+    pub fn is_enforced(&self) -> bool {
+        !lock(&self.0.known).is_open(Instant::now())
+    }
+
+    /// The bindings of clients without a token.
+    pub fn anonymous(&self) -> &[AnonymousBinding] {
+        &self.0.local.bindings
+    }
+
+    /// Reads the table now; false when no scheduler answered.
+    pub async fn refresh(&self) -> bool {
+        let mut refreshed = self.0.refreshed.lock().await;
+        *refreshed = Some(Instant::now());
+        self.ask().await
+    }
+
+    /// Reads the table unless another request has begun to since `arrived`.
+    async fn refresh_after(&self, arrived: Instant) {
+        let mut refreshed = self.0.refreshed.lock().await;
+        if refreshed.is_none_or(|last| last < arrived) {
+            *refreshed = Some(Instant::now());
+            self.ask().await;
+        }
+    }
+
+    /// Reads a table that is newer than `arrived`: a token may have been created a moment ago at another apiserver.
+    async fn look_again(&self, arrived: Instant) {
+        let mut refreshed = self.0.refreshed.lock().await;
+        if let Some(last) = *refreshed {
+            if last >= arrived {
+                return;
+            }
+            sleep_until(last + BETWEEN_REFRESHES).await;
+        }
+        *refreshed = Some(Instant::now());
+        self.ask().await;
+    }
+
+    /// Asks the leader, then a standby; whether one answered.
+    async fn ask(&self) -> bool {
+        for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
+            if let Some(news) = self.ask_at(subject).await {
+                self.take(news);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A scheduler of a version without access control does not answer the query and keeps it as a dead letter, so a scheduler
+    /// that is not known yet first says in the answer to another query whether it knows this one.
+    async fn ask_at(&self, subject: &str) -> Option<News> {
+        let queries = &self.0.queries;
+        let known = lock(&self.0.known).table().map(|table| table.version.clone());
+        if known.is_none() && !queries.ask_once(subject, &Query::Engine, ONE_TRY).await?.checks_access {
+            return Some(News::BeforeAccess);
+        }
+        let is_known = known.is_some();
+        match queries.ask_once(subject, &Query::Access { known }, ONE_TRY).await?.answer {
+            Answer::Access(Some(table)) => Some(News::Table(table)),
+            Answer::Access(None) if is_known => Some(News::Unchanged),
+            _ => None,
+        }
+    }
+
+    fn take(&self, news: News) {
+        let mut known = lock(&self.0.known);
+        if known.take(news, Instant::now()) {
+            let describe = |table: &AccessTable| (table.enforced, table.tokens.len());
+            let (enforced, tokens) = known.table().map_or((false, 0), describe);
+            tracing::info!(enforced, tokens, "access table changed");
+        }
+    }
+
+    fn judge(&self, token: Option<&Token>, peer: Peer) -> Verdict {
+        let at = (Instant::now(), self.0.clock.now());
+        lock(&self.0.known).judge(&self.0.local, token, peer, at)
+    }
+
+    fn conclude(&self, verdict: Verdict, peer: Peer) -> Result<Client, Refused> {
+        match verdict {
+            Verdict::Client(client) | Verdict::Unconfirmed(client) => Ok(client),
+            Verdict::UnknownToken => Err(self.failed(peer, &format!("the token is unknown or was revoked; {LOG_IN}"))),
+            Verdict::BadToken => Err(self.failed(peer, &format!("the token is wrong or has expired; {LOG_IN}"))),
+            Verdict::NoToken => Err(unauthenticated(
+                "this cluster answers only clients that it knows: log in with `deployctl login`, or send a token in the header \
+                 Authorization: Bearer",
+            )),
+            Verdict::NoTable => Err(Refused::unavailable(
+                "cannot check who you are yet: no scheduler has answered which tokens are valid; try again in a moment",
+            )),
+            Verdict::NoTokens => Err(Refused::unavailable(
+                "cannot check the token: the scheduler that leads is of a version without tokens; upgrade the schedulers",
+            )),
+        }
+    }
+
+    fn malformed(&self, flaw: Flaw, peer: Peer) -> Refused {
+        match flaw {
+            Flaw::Twice => Refused::bad_request("the header Authorization is there twice; send it once"),
+            Flaw::Malformed => match self.may_fail(peer) {
+                Ok(()) => self.failed(peer, &format!("the header Authorization holds no token; {LOG_IN}")),
+                Err(refused) => refused,
+            },
+        }
+    }
+
+    /// Refuses when the peer has failed too often.
+    fn may_fail(&self, peer: Peer) -> Result<(), Refused> {
+        match lock(&self.0.failures).pause(source(peer), Instant::now()) {
+            None => Ok(()),
+            Some(pause) => {
+                let seconds = u32::try_from(pause.as_secs().saturating_add(1)).unwrap_or(60);
+                let message = format!("too many requests of this address had a wrong token; {LOG_IN}");
+                Err(Refused::too_often(message, seconds))
+            }
+        }
+    }
+
+    /// Counts a failed attempt and refuses it.
+    fn failed(&self, peer: Peer, message: &str) -> Refused {
+        if let Err(refused) = self.may_fail(peer) {
+            return refused;
+        }
+        lock(&self.0.failures).count(source(peer), Instant::now());
+        unauthenticated(message)
+    }
+}
+
+/// 401; the answer names the scheme.
+fn unauthenticated(message: &str) -> Refused {
+    Refused::new(StatusCode::UNAUTHORIZED, message)
+}
+
+/// Whose limit applies.
+fn source(peer: Peer) -> Source {
+    peer.address.map_or(Source::User(peer.uid), peers::of)
+}
+
+/// No code panics while it holds one of these locks, so a poisoned value is still consistent.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
