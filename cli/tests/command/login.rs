@@ -59,7 +59,7 @@ async fn after_a_login_commands_send_the_token_to_that_api_and_to_no_other() {
         "{ended:?}"
     );
     let bearer = format!("Bearer {}", token(1));
-    assert_eq!(server.authorizations(), [bearer.clone()], "the API is asked before anything is stored");
+    assert_eq!(server.authorizations(), std::slice::from_ref(&bearer), "the API is asked before anything is stored");
 
     let ended = server.run_elsewhere(&["node", "list"]).await;
     assert_eq!((ended.code, server.authorizations().len()), (Some(0), 2), "{ended:?}");

@@ -18,7 +18,7 @@ pub(crate) fn run_scheduler(arguments: &[String]) -> Result<(), Box<dyn std::err
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals();
-        let app = App::build(config).await?;
+        let app = Box::pin(App::build(config)).await?;
         Ok(app.run(shutdown).await?)
     })
 }
