@@ -177,6 +177,7 @@ fn node(view: NodeView) -> api::Node {
         labels: view.facts.labels,
         instances: view.instances,
         cordon: view.cordon,
+        pending: view.pending,
         engine_version: view.facts.engine_version,
         agent_version: view.facts.agent_version,
     }

@@ -18,7 +18,7 @@ use super::writes::{self, Promise};
 use super::{Api, Call, visible};
 use crate::{queries, view};
 
-const COMMANDS: &str = "cordon, uncordon, drain or label";
+const COMMANDS: &str = "cordon, uncordon, drain, label or approve";
 /// Parameters of any command.
 const TAKEN: [&str; 2] = ["why", "force"];
 
@@ -50,7 +50,7 @@ fn patch(call: &Call) -> Result<(NodeChange, &'static str), Refused> {
     let taken: &[&str] = match command {
         "cordon" => &["why"],
         "drain" => &["why", "force"],
-        "uncordon" | "label" => &[],
+        "uncordon" | "label" | "approve" => &[],
         other => {
             let problem = format!("should be {COMMANDS} but {:?}", shown(other));
             return Err(flawed(&[Flaw { field: "cmd".to_owned(), problem }]));
@@ -63,6 +63,7 @@ fn patch(call: &Call) -> Result<(NodeChange, &'static str), Refused> {
         "cordon" => (NodeChange::Cordon { why }, "Node will get nothing new."),
         "drain" => (NodeChange::Drain { why, force }, "Node will get nothing new and what runs there will move."),
         "label" => (NodeChange::Label { labels: labels(call, &mut flaws) }, "Labels of the node will change."),
+        "approve" => (NodeChange::Approve, "Node is accepted and will get orders."),
         _ => (NodeChange::Uncordon, "Node may get new work again."),
     };
     // Checked as well, so that one answer names every flaw.

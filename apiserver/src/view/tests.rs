@@ -185,6 +185,7 @@ fn used_cores_are_rounded_up_and_nodes_sorted() {
         containers: 0,
         instances: 0,
         cordon: None,
+        pending: false,
     };
     let rows = nodes(vec![view("b"), view("a")]);
     assert_eq!((rows[0].name.as_str(), rows[0].used_cpus, rows[0].cpus), ("a", 2, 4));

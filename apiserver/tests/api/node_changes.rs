@@ -89,7 +89,7 @@ async fn one_answer_names_every_flaw_and_nothing_is_sent() {
     let long = format!("/api/nodes/n1?cmd=drain&force=maybe&why={}", "x".repeat(1025));
     let label = |body: &'static str| Some((JSON, body));
     for (method, path, body, parts) in [
-        ("PATCH", "/api/nodes/n1", None, vec!["cmd", "cordon, uncordon, drain or label"]),
+        ("PATCH", "/api/nodes/n1", None, vec!["cmd", "cordon, uncordon, drain, label or approve"]),
         ("PATCH", "/api/nodes/n1?cmd=reboot", None, vec!["cmd", "reboot"]),
         (
             "PATCH",

@@ -57,6 +57,11 @@ pub enum NodeWhat {
         /// Name of the node
         node: NodeName,
     },
+    /// Accept a node that waits for approval (`pending` in `node list`)
+    Approve {
+        /// Name of the node
+        node: NodeName,
+    },
     /// Cordon a node and move its instances elsewhere
     Drain(Drain),
     /// Set (key=value) or remove (key-) labels of a node

@@ -142,8 +142,11 @@ pub fn dead_letters(letters: &[Letter]) -> String {
     text(&table)
 }
 
-/// State of a node, and whether it is cordoned.
+/// State of a node, and whether it is cordoned; a node that waits for approval has no other.
 pub fn node_state(node: &Node) -> String {
+    if node.pending {
+        return "pending".to_owned();
+    }
     if node.cordon.is_some() { format!("{},cordoned", node.state) } else { node.state.clone() }
 }
 

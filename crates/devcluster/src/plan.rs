@@ -250,6 +250,7 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
     words.extend(anonymous(facts));
     words.extend(key_flag(facts, "--order-keys-file", &Keys::of(facts.dir).public()));
+    words.extend(accepted_nodes(facts));
     let timers = [
         ("--suspect-after", facts.settings.suspect_after),
         ("--lost-after", facts.settings.lost_after),
@@ -259,6 +260,16 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
         words.extend(time.into_iter().flat_map(|time| [flag.to_owned(), format!("{}ms", time.as_millis())]));
     }
     child(&name, ProcessKind::Scheduler, address, words)
+}
+
+/// Only the nodes of this cluster may join.
+fn accepted_nodes(facts: &Facts<'_>) -> Vec<String> {
+    if facts.settings.previous_flags {
+        return Vec::new();
+    }
+    let extra = facts.settings.extra_nodes.iter().map(ToString::to_string);
+    let names: Vec<String> = (1..=facts.settings.nodes).map(node_name).chain(extra).collect();
+    vec!["--accept-nodes".to_owned(), names.join(",")]
 }
 
 fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {

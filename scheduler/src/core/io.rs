@@ -285,11 +285,21 @@ pub struct Settings {
     pub enforces_access: bool,
     /// Orders in flight, at most. Other nodes wait for an answer to one of them.
     pub orders_at_once: usize,
+    /// Names of nodes that are accepted without approval: exact ones, or prefixes with `*`.
+    pub accepted_nodes: Vec<String>,
     /// Guards that the simulator or a test switches off; empty in the programs.
     pub faults: Faults,
 }
 
 impl Settings {
+    /// Whether a node of this name is accepted without approval.
+    pub(super) fn accepts(&self, node: &NodeName) -> bool {
+        self.accepted_nodes.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => node.as_str().starts_with(prefix),
+            None => pattern == node.as_str(),
+        })
+    }
+
     /// How long planning waits for what.
     pub(super) fn patience(&self) -> GroupTimeouts {
         let Self { operation_limit: operation, health_poll, early_exit, .. } = *self;
@@ -321,6 +331,7 @@ impl Default for Settings {
             // An agent answers within milliseconds, a fsync included: thousands of orders a second, and few enough that none of
             // them waits long for its node when the nodes are busy.
             orders_at_once: 64,
+            accepted_nodes: vec!["*".to_owned()],
             faults: Faults::default(),
         }
     }

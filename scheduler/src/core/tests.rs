@@ -19,6 +19,7 @@ mod nodes;
 mod notices;
 mod operations;
 mod orders;
+mod pending;
 mod policies;
 mod ports;
 mod quarantine;

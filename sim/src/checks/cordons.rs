@@ -38,8 +38,8 @@ impl Cordons {
                 self.reasons.remove(node);
                 self.cordoned.remove(node);
             }
-            // The workload does not change labels, which are units, and does not remove nodes.
-            NodeChange::Label { .. } | NodeChange::Remove { .. } => return None,
+            // The workload does not change labels, which are units, and neither approves nor removes nodes.
+            NodeChange::Label { .. } | NodeChange::Approve | NodeChange::Remove { .. } => return None,
         }
         Some(())
     }

@@ -172,5 +172,6 @@ fn node(name: &str) -> NodeView {
         containers: 3,
         instances: 2,
         cordon: None,
+        pending: false,
     }
 }

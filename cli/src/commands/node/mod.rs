@@ -52,6 +52,10 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
             api.change_node(node, "uncordon", &[], &mut retry()).await?;
             println!("{node} is uncordoned");
         }
+        NodeWhat::Approve { node } => {
+            api.change_node(node, "approve", &[], &mut retry()).await?;
+            println!("{node} is approved: it gets orders with its next report");
+        }
         NodeWhat::Drain(asked) => drain::drain(api, asked).await?,
         NodeWhat::Label { node, labels: given } => {
             api.label_node(node, &labels(given), &mut retry()).await?;

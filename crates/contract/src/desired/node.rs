@@ -37,6 +37,9 @@ pub struct NodeIntent {
     /// more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
+    /// An operator approved the node, whether the schedulers accept its name without that or not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub approved: bool,
 }
 
 /// A cordon: the planner places nothing new on the node. Also part of API bodies.
@@ -113,6 +116,8 @@ pub enum NodeChange {
         /// Labels by key; none hides the label.
         labels: BTreeMap<String, Option<String>>,
     },
+    /// Accepts a node that waits for approval, or the name of one that will join.
+    Approve,
     /// Forgets the node.
     Remove {
         /// Also when instances are placed there: the node will not return.
@@ -146,7 +151,7 @@ impl NodeChange {
                     problems.for_each(|problem| add(format!("labels[{key:?}]"), problem));
                 }
             }
-            Self::Uncordon | Self::Remove { .. } => {}
+            Self::Uncordon | Self::Approve | Self::Remove { .. } => {}
         }
         if flaws.is_empty() { Ok(()) } else { Err(flaws) }
     }

@@ -147,6 +147,9 @@ pub struct Node {
     /// Present while the node is cordoned: user, time and reason. The leader places nothing new there.
     #[serde(rename = "Cordon", skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
+    /// True while the node waits for `deployctl node approve`: it gets neither orders nor instances.
+    #[serde(rename = "Pending", default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
     /// Docker's version.
     #[serde(rename = "EngineVersion")]
     pub engine_version: String,

@@ -306,6 +306,9 @@ pub struct NodeView {
     /// Present while the node is cordoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
+    /// It waits for approval and gets neither orders nor instances.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
 }
 
 /// Whether a node's agent reports in time.

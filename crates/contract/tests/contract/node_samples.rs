@@ -37,6 +37,7 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
         ("node-uncordon", change(NodeChange::Uncordon)),
         ("node-drain", change(NodeChange::Drain { why: text("disk swap"), force: true })),
         ("node-label", change(NodeChange::Label { labels: labels() })),
+        ("node-approve", change(NodeChange::Approve)),
         ("node-remove", change(NodeChange::Remove { force: true })),
     ]
 }
@@ -69,6 +70,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         containers: 2,
         instances: 1,
         cordon: Some(cordon()),
+        pending: false,
     };
     let instance = NodePod {
         pod: pod("hello.web.web.v0-i1-d0"),

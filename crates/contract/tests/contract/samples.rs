@@ -314,6 +314,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         containers: 1,
         instances: 1,
         cordon: None,
+        pending: false,
     };
     let cluster = ClusterView {
         scheduler: "s1".to_owned(),

@@ -1,4 +1,4 @@
-//! Commands about nodes: cordon, drain, labels, removal.
+//! Commands about nodes: cordon, drain, labels, approval, removal.
 //!
 //! A cordon only keeps new instances away. A removal marks the node first, and the leader forgets it when nothing is placed
 //! there any more. Without force the command requires that nothing is placed there, so that is immediately; with force the
@@ -35,7 +35,7 @@ pub(super) fn change_node(
 ) -> Result<Bundle, Refusal> {
     // The apiserver checked; a command may come from elsewhere or from another version.
     change.validate().map_err(|flaws| malformed(&flaws))?;
-    if !leading.state.nodes.contains_key(node) {
+    if change != NodeChange::Approve && !leading.state.nodes.contains_key(node) {
         return Err(Refusal::NodeUnknown { node: node.clone() });
     }
     match change {
@@ -57,6 +57,10 @@ pub(super) fn change_node(
                 intent,
                 &format!("labels changed: {}", events::command::label_text(&labels)),
             ))
+        }
+        NodeChange::Approve => {
+            let intent = NodeIntent { approved: true, ..intent_of(leading, node) };
+            Ok(set_node_intent(leading, node, intent, "approved: it gets orders with its next report"))
         }
         NodeChange::Remove { force } => remove_node(leading, node, force),
     }

@@ -165,6 +165,7 @@ fn node_change_text(node: &NodeName, change: &NodeChange) -> String {
             format!("drain {node}{}{}", if *force { " by force" } else { "" }, because(why))
         }
         NodeChange::Label { labels } => format!("label {node} {}", label_text(labels)),
+        NodeChange::Approve => format!("approve {node}"),
         NodeChange::Remove { force } => format!("remove {node}{}", if *force { " by force" } else { "" }),
     }
 }

@@ -31,6 +31,9 @@ impl Leading<'_> {
     /// A node reported.
     pub(in crate::core) fn report(&mut self, message: ReportMessage) {
         let node = message.stamp().node.clone();
+        if !self.is_accepted(&node) {
+            return self.note_pending(message);
+        }
         let object = Object::Node(node.clone());
         if self.guarded(&object, |leading| leading.take_report(&node, message)) {
             return self.end_quarantine(&object, "its report was processed");

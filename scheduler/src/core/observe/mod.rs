@@ -13,4 +13,5 @@ pub(in crate::core) mod listening;
 pub(in crate::core) mod liveness;
 pub(in crate::core) mod losses;
 pub(in crate::core) mod older_store;
+pub(in crate::core) mod pending;
 pub(in crate::core) mod reports;

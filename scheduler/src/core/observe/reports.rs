@@ -17,6 +17,7 @@ use contract::state::RunState;
 use contract::time::Timestamp;
 
 use super::duplicate_agents::DuplicateAgents;
+use super::pending::PendingNodes;
 
 /// Shortest interval of requests to one node for its whole report.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -30,6 +31,8 @@ pub(in crate::core) struct ReportCache {
     nodes: BTreeMap<NodeName, ObservedNode>,
     /// Agents under names that are taken.
     pub(in crate::core) duplicate_agents: DuplicateAgents,
+    /// Nodes that wait for approval.
+    pub(in crate::core) pending: PendingNodes,
     /// How many pods of which group which node reports.
     sightings: Sightings,
     /// When any node last reported.

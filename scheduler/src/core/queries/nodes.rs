@@ -3,8 +3,8 @@
 use contract::name::NodeName;
 use contract::node::{NodePage, NodePod};
 use contract::pod_id::PodId;
-use contract::query::NodeView;
-use contract::report::PodFacts;
+use contract::query::{Liveness, NodeView};
+use contract::report::{EngineState, PodFacts};
 use planner::placement::Candidate;
 
 use crate::core::reconcile::waits;
@@ -13,7 +13,20 @@ use super::Queries;
 
 impl Queries<'_> {
     pub(super) fn nodes(&self) -> Vec<NodeView> {
-        self.state.nodes.iter().map(|(name, host)| self.node(name, host)).collect()
+        let pending = self.reports.pending.all(self.now, self.settings.lost_after);
+        let pending = pending.filter(|(name, _)| !self.state.nodes.contains_key(*name)).map(|(name, node)| NodeView {
+            name: name.clone(),
+            liveness: Liveness::Alive,
+            engine: EngineState::Up,
+            facts: node.facts.clone(),
+            used_cpu_millis: 0,
+            used_memory: 0,
+            containers: 0,
+            instances: 0,
+            cordon: None,
+            pending: true,
+        });
+        self.state.nodes.iter().map(|(name, host)| self.node(name, host)).chain(pending).collect()
     }
 
     fn node(&self, name: &NodeName, host: &Candidate) -> NodeView {
@@ -32,6 +45,7 @@ impl Queries<'_> {
             containers: u32::try_from(containers).unwrap_or(u32::MAX),
             instances: u32::try_from(self.state.pods_on(name).count()).unwrap_or(u32::MAX),
             cordon: self.state.nodes.intent(name).and_then(|intent| intent.cordon.clone()),
+            pending: false,
         }
     }
 

@@ -1,0 +1,85 @@
+//! Nodes that wait for approval.
+//!
+//! A name that is neither in the store, nor accepted by the settings, nor approved gets no orders, and its reports change nothing:
+//! a process with a key of the bus, or any process on an open bus, must not get the work and the environment of others by
+//! calling itself a node. The leader lists such names until they fall silent.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::name::NodeName;
+use contract::report::{NodeFacts, ReportMessage};
+use contract::time::Timestamp;
+
+use crate::core::events;
+use crate::core::io::Effect;
+use crate::core::leader::Leading;
+
+/// Names that are listed; when there are more, further ones wait unseen.
+const MOST: usize = 256;
+
+/// A node that waits.
+#[derive(Debug)]
+pub(in crate::core) struct PendingNode {
+    pub(in crate::core) heard_at: Timestamp,
+    /// What it last reported; empty until its next whole report.
+    pub(in crate::core) facts: NodeFacts,
+}
+
+/// The nodes that wait.
+#[derive(Debug, Default)]
+pub(in crate::core) struct PendingNodes(BTreeMap<NodeName, PendingNode>);
+
+impl PendingNodes {
+    /// Those that were heard within `lost_after`.
+    pub(in crate::core) fn all(
+        &self,
+        now: Timestamp,
+        lost_after: Duration,
+    ) -> impl Iterator<Item = (&NodeName, &PendingNode)> {
+        self.0.iter().filter(move |(_, pending)| now.since(pending.heard_at) < lost_after)
+    }
+
+    /// Notes a report. Returns whether the node is new.
+    fn note(&mut self, mut message: ReportMessage, now: Timestamp, lost_after: Duration) -> bool {
+        let node = message.stamp().node.clone();
+        self.0.retain(|_, pending| now.since(pending.heard_at) < lost_after);
+        let is_new = !self.0.contains_key(&node);
+        if is_new && self.0.len() >= MOST {
+            return false;
+        }
+        let pending = self.0.entry(node).or_insert(PendingNode { heard_at: now, facts: NodeFacts::default() });
+        pending.heard_at = now;
+        if let Some(head) = message.head_mut() {
+            head.facts.bound();
+            pending.facts = std::mem::take(&mut head.facts);
+        }
+        is_new
+    }
+}
+
+impl Leading<'_> {
+    /// Whether the node gets orders.
+    pub(in crate::core) fn is_accepted(&self, node: &NodeName) -> bool {
+        self.settings.accepts(node)
+            || self.state.nodes.contains_key(node)
+            || self.state.nodes.intent(node).is_some_and(|intent| intent.approved)
+    }
+
+    /// A node that waits for approval reported.
+    pub(in crate::core) fn note_pending(&mut self, message: ReportMessage) {
+        let node = message.stamp().node.clone();
+        if self.reports.pending.note(message, self.now, self.settings.lost_after) {
+            let text = format!("wants to join and waits for approval (deployctl node approve {node})");
+            self.emit(vec![events::of_node(&node, text, self.now)]);
+            self.effects.push(Effect::AskWhole { node });
+        }
+    }
+
+    /// At the start of a leadership: drops what nodes that wait reported to this process as a standby.
+    pub(in crate::core) fn forget_pending(&mut self) {
+        let names = self.reports.all().map(|(name, _)| name);
+        let waiting: Vec<NodeName> = names.filter(|name| !self.is_accepted(name)).cloned().collect();
+        waiting.iter().for_each(|name| self.reports.forget(name));
+    }
+}
