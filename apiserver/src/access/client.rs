@@ -20,8 +20,9 @@ enum Identity {
     Token(TokenProof),
     /// The bindings whose source contains the client.
     Anonymous(Vec<AnonymousBinding>),
-    /// The cluster is open.
-    Open,
+    /// The cluster is open. The bindings are for the leader, in case it enforces access control a moment before this apiserver
+    /// knows.
+    Open(Vec<AnonymousBinding>),
 }
 
 impl Client {
@@ -36,21 +37,21 @@ impl Client {
     }
 
     /// Any client while the cluster does not enforce access control.
-    pub(crate) fn open(peer: Peer) -> Self {
+    pub(crate) fn open(bindings: Vec<AnonymousBinding>, peer: Peer) -> Self {
         let everything = Binding { role: Role::Admin, namespaces: Namespaces::All };
         let principal = Principal { name: ANONYMOUS.to_owned(), bindings: vec![everything] };
-        Self { principal, identity: Identity::Open, peer }
+        Self { principal, identity: Identity::Open(bindings), peer }
     }
 
     pub(super) fn token(&self) -> Option<&TokenProof> {
         match &self.identity {
             Identity::Token(proof) => Some(proof),
-            Identity::Anonymous(_) | Identity::Open => None,
+            Identity::Anonymous(_) | Identity::Open(_) => None,
         }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.identity == Identity::Open
+        matches!(self.identity, Identity::Open(_))
     }
 
     /// The name that a token proves; none without a token.
@@ -76,10 +77,10 @@ impl Client {
     /// Whether the proof of a command with this right depends on the namespace of its object.
     pub fn proof_needs_namespace(&self, right: Right) -> bool {
         let candidates = self.candidates(right);
-        candidates.len() > 1 && candidates.iter().all(|it| it.binding.namespaces != Namespaces::All)
+        !self.is_open() && candidates.len() > 1 && candidates.iter().all(|it| it.binding.namespaces != Namespaces::All)
     }
 
-    /// What proves to the leader that the client has this right; none while the cluster is open. A command carries one binding,
+    /// What proves to the leader that the client has this right; none when no binding is for it. A command carries one binding,
     /// so of several the one that reaches the namespace is taken.
     pub fn proof(&self, right: Right, namespace: Option<&str>) -> Option<Proof> {
         if let Identity::Token(proof) = &self.identity {
@@ -97,8 +98,10 @@ impl Client {
     /// The bindings whose role has the right.
     fn candidates(&self, right: Right) -> Vec<&AnonymousBinding> {
         match &self.identity {
-            Identity::Anonymous(bindings) => bindings.iter().filter(|it| it.binding.role.has(right)).collect(),
-            Identity::Token(_) | Identity::Open => Vec::new(),
+            Identity::Anonymous(bindings) | Identity::Open(bindings) => {
+                bindings.iter().filter(|it| it.binding.role.has(right)).collect()
+            }
+            Identity::Token(_) => Vec::new(),
         }
     }
 }
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_open_cluster_asks_for_no_proof_and_allows_everything() {
-        let open = Client::open(Peer { address: None, uid: Some(7) });
+        let open = Client::open(Vec::new(), Peer { address: None, uid: Some(7) });
         assert_eq!((open.proof(Right::Administer, None), open.peer()), (None, "uid:7".to_owned()));
         assert!(open.principal.may(Right::Administer, None) && open.reads_all() && open.proven_name().is_none());
     }

@@ -139,11 +139,11 @@ impl Known {
     /// While the cluster is open, bindings restrict no client: it could not create the tokens that it needs before access control
     /// is enforced.
     fn judge_peer(&self, local: &Local, peer: Peer, now: Instant) -> Verdict {
-        if self.is_open(now) {
-            return Verdict::Client(Client::open(peer));
-        }
         let bindings = local.bindings.iter().filter(|binding| binding.source.contains(peer, local.uid));
         let bindings: Vec<AnonymousBinding> = bindings.cloned().collect();
+        if self.is_open(now) {
+            return Verdict::Client(Client::open(bindings, peer));
+        }
         match (bindings.is_empty(), self.current(now).is_some()) {
             (false, true) => Verdict::Client(Client::anonymous(bindings, peer)),
             (false, false) => Verdict::Unconfirmed(Client::anonymous(bindings, peer)),
@@ -255,7 +255,7 @@ mod tests {
         let at = |millis| (start, Timestamp::from_millis(millis));
         known.take(table(false, std::slice::from_ref(&mine)), start);
         let Verdict::Client(with_token) = known.judge(&local(&[]), Some(&mine), PEER, at(0)) else { panic!("known") };
-        let open = Client::open(PEER);
+        let open = Client::open(Vec::new(), PEER);
         assert!(known.still_knows(&with_token, at(0)) && known.still_knows(&open, at(0)));
         assert!(!known.still_knows(&with_token, at(1_000)), "expired");
         known.take(table(true, &[]), start);

@@ -61,20 +61,21 @@ pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Clien
             })?;
             Ok(Client { principal, token: Some(proof.id.clone()) })
         }
+        Some(Proof::Anonymous(_)) | None if !leading.state.access.is_enforced() => {
+            let bindings = vec![Binding { role: Role::Admin, namespaces: Namespaces::All }];
+            Ok(Client { principal: Principal { name: OPEN.to_owned(), bindings }, token: None })
+        }
         Some(Proof::Anonymous(binding)) if leading.settings.anonymous.contains(binding) => {
             let bindings = vec![binding.binding.clone()];
             Ok(Client { principal: Principal { name: binding.to_string(), bindings }, token: None })
         }
-        Some(Proof::Anonymous(binding)) if leading.state.access.is_enforced() => Err(unproven(&format!(
+        Some(Proof::Anonymous(binding)) => Err(unproven(&format!(
             "the apiserver has the binding '{binding}' and the scheduler does not; start both with the same --anonymous"
         ))),
-        None if leading.state.access.is_enforced() => Err(unproven(
-            "the command does not say who sent it; upgrade the apiserver, or open the API with `deployctl auth enforce --off`",
+        None => Err(unproven(
+            "the command does not say who sent it; log in with `deployctl login`, or upgrade the apiserver if it is older than the \
+             schedulers",
         )),
-        Some(Proof::Anonymous(_)) | None => {
-            let bindings = "admin@*".parse().into_iter().collect();
-            Ok(Client { principal: Principal { name: OPEN.to_owned(), bindings }, token: None })
-        }
     }
 }
 

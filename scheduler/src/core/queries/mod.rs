@@ -63,9 +63,7 @@ impl Queries<'_> {
             Query::Constraints => Answer::Constraints(self.state.cluster.constraints().values().cloned().collect()),
             Query::Callbacks => Answer::Callbacks(self.state.cluster.callbacks().iter().cloned().collect()),
             Query::Policies => Answer::Policies(self.state.policies.rows()),
-            Query::Access { known } => {
-                Answer::Access(self.state.access.table(known.as_deref(), &self.settings.anonymous))
-            }
+            Query::Access { known } => Answer::Access(self.state.access.table(known.as_deref(), self.settings)),
             Query::Ports => Answer::Ports(self.state.port_claims()),
             // What is stored is read from the store, by the shell.
             Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use contract::access::Principal;
 use contract::access::table::{AccessRecord, AccessTable};
 use contract::access::token::{TokenProof, TokenRecord};
-use contract::access::{AnonymousBinding, Principal};
 use contract::digest::Digest;
 use contract::layout::Flaw;
 use contract::time::Timestamp;
+
+use crate::core::io::Settings;
 
 #[derive(Debug, Default)]
 pub(in crate::core) struct Access {
@@ -48,14 +50,12 @@ impl Access {
         self.tokens.remove(id).is_some()
     }
 
-    /// What an apiserver needs to know; none when it has this version already.
-    pub(in crate::core) fn table(
-        &self,
-        known: Option<&str>,
-        anonymous: &[AnonymousBinding],
-    ) -> Option<Box<AccessTable>> {
+    /// What an apiserver needs to know; none when it has this version already. Until a leader has chosen for a new store, the table
+    /// says what it will choose.
+    pub(in crate::core) fn table(&self, known: Option<&str>, settings: &Settings) -> Option<Box<AccessTable>> {
         let tokens: Vec<TokenRecord> = self.tokens.values().cloned().collect();
-        let (enforced, anonymous) = (self.is_enforced(), anonymous.to_vec());
+        let enforced = self.mode.map_or(settings.enforces_access, |mode| mode.enforced);
+        let anonymous = settings.anonymous.clone();
         let version = Digest::of(&(enforced, &tokens, &anonymous)).to_string();
         (known != Some(version.as_str())).then(|| Box::new(AccessTable { version, enforced, tokens, anonymous }))
     }
