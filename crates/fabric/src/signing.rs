@@ -19,7 +19,7 @@ use ring::signature::{ED25519, ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair, 
 /// Names what is signed, so that no other signature of the same key can pass for an order.
 const PURPOSE: &[u8] = b"deployd-order-1\0";
 
-/// Names the signed progress of a store, which a node returns to prove which commits it was told of.
+/// Names the signed progress of a store, which a node returns to prove which commits a scheduler named to it.
 const PURPOSE_OF_PROGRESS: &[u8] = b"deployd-progress-1\0";
 
 /// Why there is no key.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use contract::bus::Member;
 use contract::streams;
-use contract::subjects;
+use contract::subjects::{self, DeadLetterKind};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -20,28 +20,43 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Deletes the commands when its request is empty, as the answer of a consumer without messages is.
 const DELETE: &str = "$JS.API.STREAM.DELETE.COMMANDS";
-const REPORT: &str = "deployd.report.node-1";
-const REPORT_OF_ANOTHER: &str = "deployd.report.node-2%2eexample";
 const MESSAGES_OF_X: &str = "$JS.API.CONSUMER.MSG.NEXT.EVENTS.x";
 const NOTICES: &str = "$JS.API.CONSUMER.MSG.NEXT.NOTICES.notifier";
 const CREATE_NOTIFIER: &str = "$JS.API.CONSUMER.DURABLE.CREATE.NOTICES.notifier";
 
+fn report() -> String {
+    subjects::report(&"node-1".parse().unwrap())
+}
+
+fn report_of_another() -> String {
+    subjects::report(&"node-2.example".parse().unwrap())
+}
+
+/// The dead letters that agents wrote in the first layout.
+fn dead_order() -> String {
+    subjects::dead_letter(DeadLetterKind::Order)
+}
+
+fn dead_notice() -> String {
+    subjects::dead_letter(DeadLetterKind::Notice)
+}
+
 /// One message of the attacker.
 struct Sent {
-    subject: &'static str,
-    reply: &'static str,
+    subject: String,
+    reply: String,
     payload: Value,
 }
 
-fn sent(subject: &'static str, reply: &'static str, payload: Value) -> Sent {
-    Sent { subject, reply, payload }
+fn sent(subject: impl AsRef<str>, reply: impl AsRef<str>, payload: Value) -> Sent {
+    Sent { subject: subject.as_ref().to_owned(), reply: reply.as_ref().to_owned(), payload }
 }
 
 struct Attack {
     name: &'static str,
     by: Member,
     /// Where the server shall describe the way of the first message, if anywhere.
-    trace: Option<&'static str>,
+    trace: Option<String>,
     sends: Vec<Sent>,
 }
 
@@ -64,7 +79,7 @@ fn known() -> Vec<Attack> {
     let no_wait = || json!({ "batch": 1, "no_wait": true });
     let republishing = json!({ "name": "EVENTS", "subjects": [subjects::EVENTS], "storage": "file",
         "max_age": streams::EVENTS.max_age.as_nanos(), "max_bytes": streams::EVENTS.max_bytes, "num_replicas": 1,
-        "duplicate_window": 120_000_000_000_u64, "republish": { "src": subjects::EVENTS, "dest": REPORT } });
+        "duplicate_window": 120_000_000_000_u64, "republish": { "src": subjects::EVENTS, "dest": report() } });
     vec![
         attack(
             "an apiserver deletes the commands by the answer of a consumer",
@@ -87,17 +102,17 @@ fn known() -> Vec<Attack> {
         attack(
             "an apiserver reports for a node by an acknowledgement",
             Apiserver,
-            vec![sent(subjects::COMMANDS, REPORT, json!("another"))],
+            vec![sent(subjects::COMMANDS, report(), json!("another"))],
         ),
         attack(
             "a notifier reports for a node by an acknowledgement",
             Notifier,
-            vec![sent("deployd.dead.notice", REPORT, json!("one"))],
+            vec![sent(dead_notice(), report(), json!("one"))],
         ),
         attack(
             "an agent reports for another node by an acknowledgement",
             Agent,
-            vec![sent("deployd.dead.order", REPORT_OF_ANOTHER, json!("one"))],
+            vec![sent(dead_order(), report_of_another(), json!("one"))],
         ),
         attack(
             "an apiserver makes the stream of events report for a node",
@@ -117,12 +132,12 @@ fn known() -> Vec<Attack> {
         attack(
             "an apiserver reports for a node by an answer",
             Apiserver,
-            vec![sent("$JS.API.STREAM.MSG.GET.COMMANDS", REPORT, json!({ "seq": 1 }))],
+            vec![sent("$JS.API.STREAM.MSG.GET.COMMANDS", report(), json!({ "seq": 1 }))],
         ),
         attack(
             "a notifier reports for a node by an answer",
             Notifier,
-            vec![sent("$JS.API.STREAM.INFO.NOTICES", REPORT, Value::Null)],
+            vec![sent("$JS.API.STREAM.INFO.NOTICES", report(), Value::Null)],
         ),
     ]
 }
@@ -131,8 +146,10 @@ fn known() -> Vec<Attack> {
 fn others() -> Vec<Attack> {
     use Member::{Agent, Apiserver, Notifier};
     let missing = || json!({ "seq": 99 });
-    let traced =
-        |name, by, subject| Attack { trace: Some(REPORT), ..attack(name, by, vec![sent(subject, "", json!("x"))]) };
+    let traced = |name, by, subject: &str| Attack {
+        trace: Some(if by == Agent { report_of_another() } else { report() }),
+        ..attack(name, by, vec![sent(subject, "", json!("x"))])
+    };
     vec![
         attack(
             "an apiserver deletes the commands by a direct read",
@@ -142,15 +159,15 @@ fn others() -> Vec<Attack> {
         attack(
             "an apiserver reports for a node by a direct read",
             Apiserver,
-            vec![sent("$JS.API.DIRECT.GET.EVENTS", REPORT, missing())],
+            vec![sent("$JS.API.DIRECT.GET.EVENTS", report(), missing())],
         ),
-        attack("an agent deletes the commands by its report", Agent, vec![sent(REPORT, DELETE, Value::Null)]),
+        attack("an agent deletes the commands by its report", Agent, vec![sent(report(), DELETE, Value::Null)]),
         traced("an apiserver makes the server trace a command as a report", Apiserver, subjects::COMMANDS),
-        traced("a notifier makes the server trace a dead letter as a report", Notifier, "deployd.dead.notice"),
+        traced("a notifier makes the server trace a dead letter as a report", Notifier, &dead_notice()),
         traced(
             "an agent makes the server trace an answer as a report of another node",
             Agent,
-            "deployd.presence.node-1",
+            &subjects::presence(&"node-1".parse().unwrap()),
         ),
     ]
 }
@@ -168,16 +185,17 @@ async fn succeeds(attack: &Attack, layout: Layout) -> bool {
     let mut reports = all[0].client.subscribe(subjects::ALL_REPORTS).await.unwrap();
     settled(&all[0]).await;
     for one in &attack.sends {
-        send(attacker, one, attack.trace).await;
+        send(attacker, one, attack.trace.as_deref()).await;
         settled(attacker).await;
     }
     // A stream or a consumer of the attacker waits for messages of the leader.
-    for subject in [subjects::EVENTS, "deployd.dead.record", &subjects::notice("abc")] {
+    let record = subjects::dead_letter(DeadLetterKind::Record);
+    for subject in [subjects::EVENTS, &record, &subjects::notice("abc")] {
         scheduler.publish_durable(subject, subject, &[], &subject, DEADLINE).await.unwrap();
     }
     let forged = async {
         // An agent may report for its own node.
-        while reports.next().await.is_some_and(|it| attack.by == Member::Agent && *it.subject == *REPORT) {}
+        while reports.next().await.is_some_and(|it| attack.by == Member::Agent && *it.subject == *report()) {}
     };
     let changed = async {
         while !has_changed(&all[0], attack.by).await {
@@ -203,7 +221,7 @@ async fn has_changed(scheduler: &Connected, by: Member) -> bool {
 }
 
 async fn send(attacker: &Connected, one: &Sent, trace: Option<&str>) {
-    let reply = match one.reply {
+    let reply = match one.reply.as_str() {
         "" => format!("_INBOX.{}.x", attacker.identity.user()),
         reply => reply.to_owned(),
     };
@@ -214,9 +232,9 @@ async fn send(attacker: &Connected, one: &Sent, trace: Option<&str>) {
     }
     let client = &attacker.client;
     if headers.is_empty() {
-        client.publish_with_reply(one.subject, reply, payload.into()).await.unwrap();
+        client.publish_with_reply(one.subject.clone(), reply, payload.into()).await.unwrap();
     } else {
-        client.publish_with_reply_and_headers(one.subject, reply, headers, payload.into()).await.unwrap();
+        client.publish_with_reply_and_headers(one.subject.clone(), reply, headers, payload.into()).await.unwrap();
     }
 }
 

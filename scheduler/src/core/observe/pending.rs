@@ -12,8 +12,9 @@ use contract::report::{NodeFacts, ReportMessage};
 use contract::time::Timestamp;
 
 use crate::core::events;
-use crate::core::io::Effect;
+use crate::core::io::{Effect, Settings};
 use crate::core::leader::Leading;
+use crate::core::state::State;
 
 /// Names that are listed; when there are more, further ones wait unseen.
 const MOST: usize = 256;
@@ -58,12 +59,20 @@ impl PendingNodes {
     }
 }
 
+/// Whether the node gets orders: its name is accepted or approved, or the store knows it. A report alone makes no node known.
+pub(in crate::core) fn is_accepted(settings: &Settings, state: &State, node: &NodeName) -> bool {
+    settings.accepts(node)
+        || state.nodes.record(node).is_some()
+        || state.nodes.intent(node).is_some_and(|intent| intent.approved)
+        // Its record cannot be read.
+        || state.pods_on(node).next().is_some()
+        || state.dependencies.containers_on(node) > 0
+}
+
 impl Leading<'_> {
     /// Whether the node gets orders.
     pub(in crate::core) fn is_accepted(&self, node: &NodeName) -> bool {
-        self.settings.accepts(node)
-            || self.state.nodes.contains_key(node)
-            || self.state.nodes.intent(node).is_some_and(|intent| intent.approved)
+        is_accepted(self.settings, self.state, node)
     }
 
     /// A node that waits for approval reported.
@@ -80,6 +89,9 @@ impl Leading<'_> {
     pub(in crate::core) fn forget_pending(&mut self) {
         let names = self.reports.all().map(|(name, _)| name);
         let waiting: Vec<NodeName> = names.filter(|name| !self.is_accepted(name)).cloned().collect();
-        waiting.iter().for_each(|name| self.reports.forget(name));
+        for name in &waiting {
+            self.reports.forget(name);
+            self.state.nodes.remove(name);
+        }
     }
 }

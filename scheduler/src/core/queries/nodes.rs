@@ -7,6 +7,7 @@ use contract::query::{Liveness, NodeView};
 use contract::report::{EngineState, PodFacts};
 use planner::placement::Candidate;
 
+use crate::core::observe::pending::is_accepted;
 use crate::core::reconcile::waits;
 
 use super::Queries;
@@ -45,7 +46,8 @@ impl Queries<'_> {
             containers: u32::try_from(containers).unwrap_or(u32::MAX),
             instances: u32::try_from(self.state.pods_on(name).count()).unwrap_or(u32::MAX),
             cordon: self.state.nodes.intent(name).and_then(|intent| intent.cordon.clone()),
-            pending: false,
+            // A standby lists what it heard of.
+            pending: !is_accepted(self.settings, self.state, name),
         }
     }
 
