@@ -17,8 +17,8 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::claims::{self, Prover};
 use super::Context;
+use super::claims::{self, Prover};
 use crate::core::io::Input;
 use crate::metrics::Metrics;
 

@@ -363,7 +363,8 @@ mod tests {
     #[test]
     fn facts_that_no_machine_has_are_cut() {
         let labels = (0..1000).map(|number| (format!("label-{number}"), "x".to_owned())).collect();
-        let mut facts = NodeFacts { memory: u64::MAX, cpu_millis: u64::MAX, cores: u32::MAX, labels, ..NodeFacts::default() };
+        let mut facts =
+            NodeFacts { memory: u64::MAX, cpu_millis: u64::MAX, cores: u32::MAX, labels, ..NodeFacts::default() };
         facts.ip = "\u{e4}".repeat(10_000);
         facts.bound();
         assert_eq!((facts.memory, facts.cpu_millis, facts.cores), (1 << 50, 1_000_000_000, 1 << 16));

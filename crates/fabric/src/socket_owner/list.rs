@@ -73,8 +73,8 @@ fn words(address: Ipv6Addr) -> [u32; 4] {
     })
 }
 
-#[cfg(test)]
 #[cfg(target_endian = "little")]
+#[cfg(test)]
 mod tests {
     use super::*;
 
