@@ -1,6 +1,6 @@
 //! Tables about access: tokens, roles and the audit log.
 
-use contract::access::audit::AuditRecord;
+use contract::access::audit::{AuditRecord, RefusedRequests};
 use contract::access::routes::{ROUTES, RouteRight};
 use contract::access::table::{AccessView, TokenView};
 use contract::access::{Binding, Right, Role};
@@ -96,7 +96,16 @@ fn mark(has: bool) -> String {
     if has { "x" } else { "-" }.to_owned()
 }
 
-/// Audited commands.
+/// Requests that an apiserver refused before they became commands.
+fn refused(record: &AuditRecord, requests: &RefusedRequests) -> [String; 7] {
+    let RefusedRequests { peer, principal, route, status, count } = requests;
+    let route = if route.is_empty() { "other requests" } else { route };
+    let outcome = format!("{count} answered {status}");
+    let (number, at) = (record.number.to_string(), record.at.to_string());
+    [number, at, dash(principal), dash(peer), route.to_owned(), dash(""), outcome]
+}
+
+/// Audited commands, and the requests that apiservers refused.
 pub fn audited(records: &[AuditRecord]) -> String {
     let cells = |record: &AuditRecord| {
         let outcome = record.refused.as_deref().map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}"));
@@ -110,5 +119,11 @@ pub fn audited(records: &[AuditRecord]) -> String {
             one_line(&outcome),
         ]
     };
-    rows(&["number", "at", "principal", "from", "command", "object", "outcome"], records.iter().map(cells))
+    let all = records.iter().flat_map(|record| {
+        let refused = record.requests.iter().map(|requests| refused(record, requests));
+        // A report of an apiserver is one row for each client and route that it refused.
+        let command = record.requests.is_empty().then(|| cells(record));
+        command.into_iter().chain(refused)
+    });
+    rows(&["number", "at", "principal", "from", "command", "object", "outcome"], all)
 }

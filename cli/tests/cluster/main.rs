@@ -3,6 +3,7 @@
 //! Each test starts its own cluster with `deployctl up` in a temporary directory on free ports and takes it down
 //! again, containers included.
 
+mod access;
 mod backup;
 mod bus_keys;
 mod cluster;

@@ -134,6 +134,11 @@ fn log(count: u64) -> (AuditHead, Vec<AuditRecord>) {
         if number == 2 {
             written["Refused"] = json!("PodGroup has already existed");
         }
+        if number == 5 {
+            let refused = |peer: &str, count: u64| json!({"Peer": peer, "Route": "GET /api/nodes", "Status": 401, "Count": count});
+            written["Verb"] = json!("ReportRefused");
+            written["Requests"] = json!([refused("10.8.8.8", 1), refused("10.9.9.9", 12)]);
+        }
         let mut record: AuditRecord = serde_json::from_value(written).expect("a record");
         record.hash = record.hash_after(&head.hash);
         (head.last, head.hash) = (number, record.hash.clone());
@@ -183,8 +188,10 @@ async fn the_last_commands_are_listed_with_principal_and_outcome() {
     let ended = server.run(&["audit", "list", "--limit", "4"]).await;
     assert_eq!(server.count("GET /api/audit?after=1&limit=1000"), 1, "{ended:?}");
     let rows: Vec<&str> = ended.out.lines().collect();
-    assert_eq!(rows.len(), 5, "{ended:?}");
-    assert!(rows[1].contains("refused: PodGroup has already existed") && rows[4].contains("alice"), "{ended:?}");
+    assert_eq!(rows.len(), 6, "{ended:?}");
+    let refused: Vec<&str> = rows[5].split_whitespace().collect();
+    assert_eq!(refused[2..], ["-", "10.9.9.9", "GET", "/api/nodes", "-", "12", "answered", "401"], "{ended:?}");
+    assert!(rows[1].contains("refused: PodGroup has already existed") && rows[3].contains("alice"), "{ended:?}");
     let server = Server::start(&[page(&head, &records[..1], Some(1)), page(&head, &records[1..], None)]).await;
     let json: Value = serde_json::from_str(&server.run(&["audit", "list", "-o", "json"]).await.out).expect("JSON");
     assert_eq!(json.as_array().map(Vec::len), Some(4));
