@@ -109,7 +109,7 @@ impl World {
             .await
             .unwrap();
         // Nothing is settled before the consumer exists.
-        let count = |name: &str| info[name].as_u64().unwrap_or(u64::from(u32::MAX));
+        let count = |name: &str| info[name].as_u64().unwrap_or(1 << 32);
         count("num_pending") + count("num_ack_pending")
     }
 

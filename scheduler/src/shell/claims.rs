@@ -113,7 +113,7 @@ mod tests {
         progress
     }
 
-    fn report(claim: Progress) -> ReportMessage {
+    fn report(claim: &Progress) -> ReportMessage {
         let text = serde_json::json!({ "head": {
             "stamp": { "node": "node-1", "incarnation": "a", "sequence": 1 }, "applied": { "term": 1, "generation": 1 },
             "order_digest": contract::digest::Digest::default(), "engine": "Up", "facts": {}, "progress": claim,
@@ -137,22 +137,22 @@ mod tests {
         let later_since = Progress { since: Term(0), stores: Stores::new(), ..proven.clone() };
         let mut claims = Claims::new(Some(Arc::new(public.clone())));
         for claim in [progress(7, u64::MAX), changed, another_store, later_since, stranger.prove(progress(9, 1))] {
-            assert!(claim_of(claims.checked(report(claim.clone()))).is_unknown(), "{claim:?}");
+            assert!(claim_of(claims.checked(report(&claim))).is_unknown(), "{claim:?}");
             let reply = OrderReply::Foreign { have: Fence::default(), stores: Stores::new(), progress: claim };
             let checked = checked_reply(Some(&public), reply);
             assert!(matches!(checked, OrderReply::Foreign { progress, .. } if progress.is_unknown()));
         }
         for _ in 0..2 {
-            assert_eq!(claim_of(claims.checked(report(proven.clone()))), proven);
+            assert_eq!(claim_of(claims.checked(report(&proven))), proven);
         }
-        let forged = report(progress(8, 1));
+        let forged = report(&progress(8, 1));
         assert!(claim_of(claims.checked(forged)).is_unknown(), "a proven claim does not excuse the next");
     }
 
     #[test]
     fn without_public_keys_every_claim_counts() {
         let claim = progress(7, 3);
-        assert_eq!(claim_of(Claims::default().checked(report(claim.clone()))), claim);
+        assert_eq!(claim_of(Claims::default().checked(report(&claim))), claim);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Leadership {
     ) -> Self {
         let (sender, commands) = mpsc::channel(COMMAND_QUEUE);
         let (commits, commits_task) = commits::start(context, guard, term);
-        let (orders, orders_task) = orders::start(&context);
+        let (orders, orders_task) = orders::start(context);
         let reader = commands::Reader::new(
             context.clone(),
             queries.publisher.clone(),

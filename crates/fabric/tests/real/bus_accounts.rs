@@ -120,7 +120,7 @@ fn all_subjects() -> Vec<String> {
         all.insert(format!("$JS.ACK.{stream}.notifier.1.1.1.1.0"));
     }
     // What passes between the accounts, in the table: later calls are tried too.
-    all.extend(exports().into_iter().map(|export| export.subject.replace('*', "abc").replace('>', "abc")));
+    all.extend(exports().into_iter().map(|export| export.subject.replace(['*', '>'], "abc")));
     for kind in [DeadLetterKind::Order, DeadLetterKind::Command, DeadLetterKind::Notice, DeadLetterKind::Question] {
         all.insert(subjects::dead_letter(kind));
     }
@@ -259,10 +259,9 @@ async fn every_process_may_make_the_calls_that_it_makes() {
     let (_server, all, _dir) = start(Layout::Present).await;
     let [scheduler, apiserver, notifier] = [0, 1, 2].map(|index| all[index].bus.clone());
     let mut missing = notifier.consume(&notices());
-    let waiting =
-        tokio::spawn(
-            async move { tokio::time::timeout(DEADLINE * 2, missing.next()).await.expect("a notice").ack().await },
-        );
+    let waiting = fabric::tasks::spawn("answering", async move {
+        tokio::time::timeout(DEADLINE * 2, missing.next()).await.expect("a notice").ack().await
+    });
     for stream in ["COMMANDS", "EVENTS"] {
         assert!(!apiserver.has_stream(stream).await.unwrap(), "{stream}: no scheduler has started");
     }
@@ -396,7 +395,7 @@ async fn queries(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
 /// Asks, lets the other process answer, and returns the length of the answer.
 async fn answered(asks: &Bus, answers: &Bus, subject: &str, mut questions: Subscription, text: String) -> usize {
     let answers = answers.clone();
-    let answering = tokio::spawn(async move {
+    let answering = fabric::tasks::spawn("answering", async move {
         let question = questions.next().await.unwrap();
         answers.answer(&question.reply.unwrap(), &text).await.unwrap();
     });

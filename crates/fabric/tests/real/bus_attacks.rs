@@ -64,17 +64,18 @@ fn attack(name: &'static str, by: Member, sends: Vec<Sent>) -> Attack {
     Attack { name, by, trace: None, sends }
 }
 
-fn consumer(stream: &str, config: Value) -> Value {
+fn consumer(stream: &str, config: &Value) -> Value {
     json!({ "stream_name": stream, "config": config })
 }
 
 /// Those that succeeded in the first layout.
 fn known() -> Vec<Attack> {
     use Member::{Agent, Apiserver, Notifier};
-    let pull = |stream, name| consumer(stream, json!({ "name": name, "durable_name": name, "ack_policy": "explicit" }));
+    let pull =
+        |stream, name| consumer(stream, &json!({ "name": name, "durable_name": name, "ack_policy": "explicit" }));
     // JetStream delivers where a subscription names exactly this subject, as that of a stream does.
     let push = |stream, name, to: &str| {
-        consumer(stream, json!({ "name": name, "durable_name": name, "ack_policy": "none", "deliver_subject": to }))
+        consumer(stream, &json!({ "name": name, "durable_name": name, "ack_policy": "none", "deliver_subject": to }))
     };
     let no_wait = || json!({ "batch": 1, "no_wait": true });
     let republishing = json!({ "name": "EVENTS", "subjects": [subjects::EVENTS], "storage": "file",

@@ -49,7 +49,7 @@ impl PendingNodes {
         if is_new && self.0.len() >= MOST {
             return false;
         }
-        let pending = self.0.entry(node).or_insert(PendingNode { heard_at: now, facts: NodeFacts::default() });
+        let pending = self.0.entry(node).or_insert_with(|| PendingNode { heard_at: now, facts: NodeFacts::default() });
         pending.heard_at = now;
         if let Some(head) = message.head_mut() {
             head.facts.bound();
