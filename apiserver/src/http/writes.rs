@@ -288,7 +288,10 @@ mod tests {
             consumed: form.is_some(),
             params: Params::new(Some(query), form.into_iter().collect()),
             peer: crate::listen::Peer::of_user(None),
-            client: crate::access::Client::open(Vec::new(), contract::access::binding::Peer { address: None, uid: None }),
+            client: crate::access::Client::open(
+                Vec::new(),
+                contract::access::binding::Peer { address: None, uid: None },
+            ),
             headers: HeaderMap::new(),
             body: bytes::Bytes::from_static(body.as_bytes()),
             rest: String::new(),
