@@ -61,7 +61,8 @@ pub(in crate::core) struct Bundle {
     pub(in crate::core) command: Option<(CommandId, Option<Inbox>)>,
 }
 
-/// A change of the audit log. It is applied when its transaction is built: until then nobody knows the record before it.
+/// A change of the audit log. The outbox applies it when it builds the transaction, because only then the record before it
+/// is known.
 #[derive(Debug, Clone)]
 pub(in crate::core) enum AuditChange {
     /// Appends a record, which gets its number and its hash.

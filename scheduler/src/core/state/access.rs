@@ -50,11 +50,14 @@ impl Access {
         self.tokens.remove(id).is_some()
     }
 
-    /// What an apiserver needs to know; none when it has this version already. Until a leader has chosen for a new store, the table
-    /// says what it will choose.
+    /// What an apiserver needs to know; none when it has this version already, and none until a leader has chosen for this store:
+    /// apiservers keep what they know, and one that knows nothing lets clients wait.
     pub(in crate::core) fn table(&self, known: Option<&str>, settings: &Settings) -> Option<Box<AccessTable>> {
+        if !self.is_chosen() && settings.enforces_access {
+            return None;
+        }
         let tokens: Vec<TokenRecord> = self.tokens.values().cloned().collect();
-        let enforced = self.mode.map_or(settings.enforces_access, |mode| mode.enforced);
+        let enforced = self.is_enforced();
         let anonymous = settings.anonymous.clone();
         let version = Digest::of(&(enforced, &tokens, &anonymous)).to_string();
         (known != Some(version.as_str())).then(|| Box::new(AccessTable { version, enforced, tokens, anonymous }))
