@@ -39,3 +39,16 @@ pub(super) fn is_planner_text(text: &str) -> bool {
     let is_own = is_about_stuck(text) || is_about_pause(text) || is_about_failing(text) || text.starts_with(UNFINISHED);
     text.is_empty() || is_own
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_an_older_scheduler_stored_is_recognised() {
+        for text in ["the rollout is paused: revision 2: …", "the release is held: revision 2: …"] {
+            assert!(is_about_pause(text) && is_planner_text(text), "{text}");
+        }
+        assert!(!is_about_pause("the upgrade to version 2 is paused"));
+    }
+}
