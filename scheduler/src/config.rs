@@ -68,7 +68,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_TELL_AGAIN_AFTER", default_value = "1h", value_parser = duration::parse)]
     pub tell_again_after: Duration,
 
-    /// The engine stops when this many nodes, and at least 10 % of all nodes, become suspect within --losses-within: a failing network must not move everything (0: never)
+    /// Scheduling stops when at least this many nodes, and at least 10 % of all nodes, become suspect within --losses-within (0: never). Default 3: a failing network must not move every instance
     #[arg(long, env = "DEPLOYD_LOSSES_STOP", default_value_t = 3)]
     pub losses_stop: u32,
 

@@ -22,7 +22,6 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use contract::digest::Digest;
-use contract::fence::Fence;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::report::{EngineState, ReportHead, Stamp};
 use contract::time::Timestamp;
@@ -145,11 +144,6 @@ impl Core {
     /// Orders by result, for the metrics.
     pub fn tally(&self) -> Tally {
         self.intake.tally
-    }
-
-    /// Fence of the current order.
-    pub fn obeyed(&self) -> Fence {
-        self.ledger.order.fence
     }
 
     /// Containers in the cache.

@@ -27,7 +27,7 @@ pub async fn call(api: &Api, call: &Call) -> HttpResult {
     let (change, message) = match call.verb {
         Verb::Get => return get(api, call, name).await,
         Verb::Patch => patch(call)?,
-        Verb::Delete => (removal(call)?, "Node will be forgotten once nothing is placed there."),
+        Verb::Delete => (removal(call)?, "Node will be removed when nothing is placed there."),
         Verb::Post | Verb::Put => return Err(Refused::unsupported(call.verb.word())),
     };
     change.validate().map_err(|flaws| flawed(&flaws))?;

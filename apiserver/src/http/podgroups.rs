@@ -153,8 +153,8 @@ async fn patch(api: &Api, call: Call) -> HttpResult {
         }
         other => {
             let message = format!(
-                "Unknown command cmd={:?}: should be replica, spec or operation, or for releases strategy, rollout, gate \
-                 or drained",
+                "Unknown command cmd={:?}: should be replica, spec or operation, or, for rollouts, strategy, rollout, \
+                 gate or drained",
                 shown(other)
             );
             return Err(Refused::bad_request(message));

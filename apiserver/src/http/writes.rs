@@ -214,23 +214,23 @@ mod tests {
             (
                 Refusal::ReleaseUnknown { release: Some(2), current: Some(3) },
                 404,
-                "release 2 is not the current one, release 3 is",
+                "revision 2 is not the current one; revision 3 is",
             ),
             (
                 Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] },
                 404,
                 "revision 1 is not kept; those are: 2, 3",
             ),
-            (Refusal::ReleaseOver { release: 3 }, 409, "release 3 is over; nothing of it can be changed any more"),
+            (Refusal::ReleaseOver { release: 3 }, 409, "the rollout to revision 3 has ended and cannot be changed"),
             (
                 Refusal::NotWaiting { release: 3, group: 1 },
                 409,
-                "group 1 of release 3 is not waiting to be confirmed; see GET /api/rollouts for what it waits for",
+                "batch 1 of the rollout to revision 3 does not wait for confirmation; GET /api/rollouts shows what it waits for",
             ),
             (
                 Refusal::OtherGroup { release: 3, asked: 1, current: 2 },
                 409,
-                "group 1 is not the current one of release 3, group 2 is",
+                "batch 1 is not the current batch of the rollout to revision 3; batch 2 is",
             ),
             (Refusal::Unfit { reason: "no such gate".to_owned() }, 400, "no such gate"),
             (Refusal::DependencyUnknown, 404, "DependencyPod not existed"),

@@ -63,7 +63,7 @@ async fn half_open_requests_make_room_for_new_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_in_flight_are_limited_for_each_address_and_health_is_answered_all_the_same() {
+async fn requests_in_flight_are_limited_by_address_and_health_checks_are_not() {
     let world = World::start_with(&FLAGS).await;
     let unfinished = "POST /api/podgroups HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n";
     let mut in_flight = Vec::new();

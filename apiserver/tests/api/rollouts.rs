@@ -118,19 +118,27 @@ async fn a_refusal_of_the_leader_has_its_status_and_names_the_current_rollout() 
     let (world, _leader) = with_group().await;
     const OF: &str = "name=hello.web.web&cmd=";
     for (said, status, told) in [
-        (format!("{OF}rollout&action=pause&release=2"), 404, "release 2 is not the current one, release 3 is"),
+        (format!("{OF}rollout&action=pause&release=2"), 404, "revision 2 is not the current one; revision 3 is"),
         (
             format!("{OF}rollout&action=confirm&group=2"),
             409,
-            "group 1 of release 3 is not waiting to be confirmed; see GET /api/rollouts for what it waits for",
+            "batch 1 of the rollout to revision 3 does not wait for confirmation; GET /api/rollouts shows what it waits for",
         ),
-        (format!("{OF}rollout&action=confirm&group=7"), 409, "group 7 is not the current one of release 3, group 1 is"),
-        (format!("{OF}rollout&action=skip&group=2"), 409, "group 2 is not the current one of release 3, group 1 is"),
+        (
+            format!("{OF}rollout&action=confirm&group=7"),
+            409,
+            "batch 7 is not the current batch of the rollout to revision 3; batch 1 is",
+        ),
+        (
+            format!("{OF}rollout&action=skip&group=2"),
+            409,
+            "batch 2 is not the current batch of the rollout to revision 3; batch 1 is",
+        ),
         (format!("{OF}rollout&action=undo&revision=9"), 404, "revision 9 is not kept; those are: 1, 2, 3"),
         (
             "name=over.web.web&cmd=rollout&action=abort".to_owned(),
             409,
-            "release 3 is over; nothing of it can be changed any more",
+            "the rollout to revision 3 has ended and cannot be changed",
         ),
         (
             format!("{OF}gate&instance=1&gate=warm&value=true"),

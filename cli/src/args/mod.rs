@@ -105,7 +105,7 @@ pub enum Command {
     Rollout(Rollout),
     /// Set a readiness gate of an instance
     Gate(Gate),
-    /// Mark an instance as drained
+    /// Say that an instance gets no more traffic
     Drained(Drained),
     /// Show PodGroups or nodes
     Get(Get),
@@ -122,9 +122,9 @@ pub enum Command {
     /// Restart instances, one after another
     #[command(after_help = operate::RESTART)]
     Restart(Operate),
-    /// Move instances off a node
+    /// Move instances off a node once; new ones may still be placed there
     Drift(Drift),
-    /// Move everything off a node and place nothing new there
+    /// Move all instances off a node and set a constraint against it; prefer `node drain`
     Evacuate(Evacuate),
     /// Show, cordon, drain, label or remove nodes
     #[command(alias = "nodes")]
@@ -164,7 +164,7 @@ pub enum Command {
     Audit(AuditArgs),
     /// Add your token to the requests of programs of this machine
     Proxy(Proxy),
-    /// Write the keys of the processes on the bus, and the NATS accounts that know them
+    /// Write the keys of the processes on NATS, and the NATS accounts that know them
     BusKeys(BusKeys),
     /// Make a certificate authority, and certificates for the API, NATS, etcd and their clients
     Ca(Ca),

@@ -85,6 +85,8 @@ pub enum NodeWhat {
 /// `deployctl node drain`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
+Cordons the node and moves its instances elsewhere; `deployctl node uncordon` ends that. (`deployctl drift` moves without a
+cordon; `deployctl evacuate` sets a constraint instead of a cordon and moves instances with local data too.)
 deployctl waits until the node is empty and shows which instances are left. After Ctrl-C the node stays cordoned and the drain
 continues. Instances with local data stay unless --force moves them without it.")]
 pub struct Drain {

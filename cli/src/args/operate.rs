@@ -32,6 +32,7 @@ pub struct Operate {
 /// `deployctl drift`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
+Moves instances off a node once; new ones may still be placed there (`deployctl node drain` also cordons the node).
 Each instance is recreated on another node under the next drift number. Instances with local data stay unless --force.
 
 Examples:
@@ -61,7 +62,8 @@ pub struct Drift {
 /// `deployctl evacuate`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A constraint keeps new instances off the node until it is deleted.
+Moves all instances off a node, local data is lost, and sets a constraint against it, which keeps new instances off the node
+until it is deleted. Prefer `deployctl node drain`: it cordons the node, and instances with local data stay unless --force.
 
 Examples:
   deployctl evacuate node-2 --wait

@@ -65,7 +65,7 @@ pub struct Exceptions {
     /// Docker network that pods may join
     #[arg(long, value_name = "NAME")]
     pub allow_network: Vec<String>,
-    /// Log driver
+    /// Docker log driver that containers may use, besides those that the level allows, for example syslog
     #[arg(long, value_name = "NAME")]
     pub allow_log_driver: Vec<String>,
     /// Capability that containers get, for example NET_RAW

@@ -213,7 +213,8 @@ pub struct Gate {
 /// `deployctl drained`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-For a PodGroup whose Drain has NeedsAnswer: the agent stops the instance only after this command.
+For a PodGroup with Drain.NeedsAnswer: says that instance N gets no more traffic, so that its agent may stop it. Without it
+the rollout fails after Drain.TimeoutSeconds; an instance that is being removed stops then anyway.
 
 Example:
   deployctl drained demo.web.web 2")]

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_wanted_does_not_differ() {
+    fn equal_documents_have_no_difference() {
         assert_eq!(of_group(&running(), &wanted()), Difference::default());
         let mut open = wanted();
         open.pod.containers[0].memory_limit = 0;

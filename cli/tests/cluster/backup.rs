@@ -1,4 +1,4 @@
-//! etcd is lost with everything in it: what runs runs on, and a backup brings everything back without touching it.
+//! All data of etcd is lost: containers keep running, and a restored backup brings all objects back without touching them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The engine as a test sees it: which containers of a cluster there are, and a hand to hurt them.
+//! Docker for tests: lists the containers of a cluster, and stops, kills or removes them.
 
 use std::collections::HashMap;
 use std::path::Path;

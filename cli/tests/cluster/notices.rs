@@ -196,7 +196,7 @@ async fn too_many_lost_nodes_stop_scheduling_and_are_reported() {
         cluster.signal(agent, Signal::CONT);
     }
     let stopped = events(&cluster, "kind=engine").await;
-    assert_eq!(stopped.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), ["the engine was stopped"]);
+    assert_eq!(stopped.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), ["scheduling was stopped"]);
     let silent = events(&cluster, "kind=incident").await;
     assert!(silent.iter().any(|event| event.message.ends_with("(node-1, node-2, node-3)")), "{silent:?}");
     let suspects = events(&cluster, "kind=node&node=node-1").await;

@@ -104,7 +104,11 @@ async fn nodes_are_shown_and_unknown_ones_are_exit_code_3() {
         ("GET /api/nodes", 202, list),
         ("GET /api/nodes/n1", 200, node(&[pod("a.web.web.v0-i1-d0", false)])),
         ("GET /api/nodes/n9", 404, json!({"message": "Node n9 not existed"})),
-        ("DELETE /api/nodes/n1", 409, json!({"message": "n1 was heard 1.0 s ago: stop its agent first"})),
+        (
+            "DELETE /api/nodes/n1",
+            409,
+            json!({"message": "n1 reported 1.0 s ago: stop its agent, then retry after 15.0 s"}),
+        ),
         ("GET /api/events", 200, events),
     ];
     let server = Server::start(&answers).await;
@@ -124,7 +128,7 @@ async fn nodes_are_shown_and_unknown_ones_are_exit_code_3() {
 
 #[tokio::test]
 async fn a_drain_without_a_terminal_says_what_it_waits_for_while_it_waits() {
-    let reason = "waits for instance 3 on n3, which is suspect: it must be heard again or be declared lost";
+    let reason = "waits for instance 3 on n3, which is suspect: it must report or become lost";
     let mut stuck = pod("a.web.web.v0-i1-d0", false);
     stuck["Why"] = json!(reason);
     let answers = [("PATCH /api/nodes/n1", 202, ok()), ("GET /api/nodes/n1", 200, node(&[stuck]))];

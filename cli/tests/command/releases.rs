@@ -107,13 +107,13 @@ async fn confirm_names_the_revision_and_the_batch_that_were_shown() {
         (ROLLOUTS, 200, rollout(5, "WaitingForConfirm", 1)),
         (CHANGE, 202, accepted()),
         (CHANGE, 202, accepted()),
-        (CHANGE, 409, json!({"message": "group 1 is not the current one of release 5, group 2 is"})),
+        (CHANGE, 409, json!({"message": "batch 1 is not the current batch of the rollout to revision 5; batch 2 is"})),
     ])
     .await;
     assert_eq!(server.run(&["rollout", "confirm", "a.web.web"]).await.code, Some(0));
     assert_eq!(server.run(&["rollout", "skip", "a.web.web", "--group", "3"]).await.code, Some(0));
     let late = server.run(&["rollout", "confirm", "a.web.web"]).await;
-    assert!(late.code == Some(1) && late.err.contains("group 2 is"), "{late:?}");
+    assert!(late.code == Some(1) && late.err.contains("batch 2 is"), "{late:?}");
     let mut whole = rollout(5, OPEN, 1);
     whole["Group"] = json!(0);
     let none = Server::start(&[(ROLLOUTS, 200, whole)]).await.run(&["rollout", "confirm", "a.web.web"]).await;
@@ -154,7 +154,7 @@ async fn undo_with_wait_follows_its_own_rollout() {
 }
 
 #[tokio::test]
-async fn what_is_said_to_a_whole_release_may_name_it() {
+async fn pause_resume_abort_freeze_accept_a_revision() {
     let server = Server::start(&[(CHANGE, 202, accepted())]).await;
     for action in ["pause", "resume", "abort", "freeze", "unfreeze"] {
         assert_eq!(server.run(&["rollout", action, "a.web.web", "--release", "5"]).await.code, Some(0), "{action}");

@@ -131,15 +131,6 @@ impl Cluster {
         };
         write().map_err(|source| Error::Write { path: path.clone(), source })
     }
-
-    /// Every process the file names, the supervisor first.
-    pub fn processes(&self) -> impl Iterator<Item = (&str, Process)> {
-        let supervisor = self.supervisor.clone().map(|process| ("supervisor", process));
-        let children = self.children.iter().filter_map(|child| {
-            Some((child.name.as_str(), Process { pid: child.pid?, command: child.command.clone() }))
-        });
-        supervisor.into_iter().chain(children)
-    }
 }
 
 #[cfg(test)]
@@ -196,13 +187,6 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
         assert!(matches!(Cluster::load(dir.path()), Err(Error::Untrusted(_))));
-    }
-
-    #[test]
-    fn only_running_processes_are_listed() {
-        let cluster = cluster();
-        let names: Vec<&str> = cluster.processes().map(|(name, _)| name).collect();
-        assert_eq!(names, ["supervisor", "etcd"]);
     }
 
     #[test]

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_apart_with_and_without_a_version() {
+    fn requests_are_recognised_with_and_without_a_version() {
         let of = |method: &str, path: &str| classify(&method.parse().unwrap(), path);
         let id = || Some("abc".to_owned());
         assert_eq!(of("POST", "/v1.41/containers/create"), (Some(EngineCall::Create), None));

@@ -45,16 +45,14 @@ pub enum Input {
     Report(ReportMessage),
     /// A client sends a query.
     Query {
-        /// What.
         query: Query,
         /// Where the answer goes.
         reply: Inbox,
     },
     /// A commit ended.
     Committed {
-        /// Which: [`Commit::id`].
+        /// [`Commit::id`].
         id: u64,
-        /// How.
         result: CommitResult,
     },
     /// An order was answered, or not.
@@ -75,9 +73,9 @@ pub enum Input {
     },
     /// How large etcd's database is, in bytes; sampled every few seconds.
     StoreSize {
-        /// What holds data.
+        /// Bytes of live data.
         in_use: u64,
-        /// The file.
+        /// Bytes of etcd's file; it shrinks only by defragmentation.
         allocated: u64,
     },
     /// The commits that the store holds; sampled every few seconds.
@@ -86,7 +84,6 @@ pub enum Input {
     DropAudit {
         /// Number of the last record that goes.
         up_to: u64,
-        /// Its hash.
         hash: String,
         /// A scheduler's signature over both; none when it has no key.
         signature: Option<String>,
@@ -151,27 +148,17 @@ pub enum Effect {
     /// Store these writes in one transaction guarded by the term. At most one commit is in flight.
     Commit(Commit),
     /// Send an order; answer with `OrderReplied`.
-    SendOrder {
-        node: NodeName,
-        /// What.
-        message: OrderMessage,
-    },
+    SendOrder { node: NodeName, message: OrderMessage },
     /// Ask a node to report whole.
     AskWhole { node: NodeName },
     /// Send the outcome of a command to the client that waits for it.
     Resolve {
-        /// Where.
         inbox: Inbox,
         /// What became of it.
         outcome: Outcome,
     },
     /// Answer a query.
-    Answer {
-        /// Where.
-        inbox: Inbox,
-        /// The answer.
-        reply: Box<Reply>,
-    },
+    Answer { inbox: Inbox, reply: Box<Reply> },
     /// Compute a plan in a worker thread, and answer with it.
     Plan {
         /// Where the answer goes.
@@ -181,12 +168,7 @@ pub enum Effect {
         dry_run: Box<DryRun>,
     },
     /// Tell every callback.
-    Notify {
-        /// Where to.
-        callbacks: Vec<String>,
-        /// What.
-        body: NoticeBody,
-    },
+    Notify { callbacks: Vec<String>, body: NoticeBody },
     /// Tell people what happened; losing it loses an explanation.
     Record(Event),
     /// Store a message that cannot be read.
@@ -221,16 +203,12 @@ pub enum Write {
     Put {
         /// Key, from `contract::keys`.
         key: String,
-        /// JSON.
         value: Vec<u8>,
         /// It may be forgotten after [`OUTCOME_KEPT`].
         expires: bool,
     },
     /// Remove a key.
-    Delete {
-        /// Key.
-        key: String,
-    },
+    Delete { key: String },
 }
 
 impl Write {
@@ -267,7 +245,7 @@ pub struct Settings {
     pub dependency_grace: Duration,
     /// A condition that persists is reported to callbacks again after this time.
     pub tell_again_after: Duration,
-    /// The engine stops when this many nodes, and at least 10 % of all nodes, go silent within [`Settings::losses_within`]; 0: never.
+    /// Scheduling stops when at least this many nodes, and at least 10 % of all nodes, become suspect within [`Settings::losses_within`]; 0: never.
     pub losses_stop: u32,
     /// See `losses_stop`.
     pub losses_within: Duration,

@@ -51,22 +51,22 @@ pub struct Core {
     settings: Settings,
     role: Role,
     state: State,
-    /// What is stored, as far as this process knows.
+    /// The keys and values in etcd, as far as this process knows.
     stored: Stored,
-    /// What the watch reported while this process leads and that differs from what it stored: it counts once it follows.
+    /// Changes that the watch reported while this process leads and that it did not write; applied when it follows again.
     mirrored: BTreeMap<String, Option<Vec<u8>>>,
     /// Keys of `stored` that were converted from schema 1 and are not stored themselves.
     converted: BTreeSet<String>,
     reports: ReportCache,
     /// The latest time seen. It never decreases, even if the clock does.
     now: Timestamp,
-    /// Since when this process listens.
+    /// When this process started to receive reports.
     listening_since: Option<Timestamp>,
-    /// Since when the bus is there without a break; none while it is away.
+    /// When NATS was last connected; none while disconnected.
     bus_since: Option<Timestamp>,
-    /// The last term led and how far its orders were counted: a fence is never used twice.
+    /// The last own term and the highest generation of its orders, so that no fence is used twice.
     counted: (Term, u64),
-    /// The highest term above its own that ended a leadership of this process.
+    /// The highest foreign term that ended a leadership of this process.
     overtaken: Term,
     /// The commits that the last leadership of this process knew to be stored.
     progress: Progress,
@@ -76,7 +76,7 @@ pub struct Core {
     failed_queries: u64,
     /// Bytes of etcd's database in use when it was last sampled.
     store_size: StoreSize,
-    /// More inputs are at hand: the work that follows from this one is done with theirs.
+    /// More inputs wait: reconcile, commit and dispatch run after the last of them.
     is_batching: bool,
 }
 
@@ -186,7 +186,7 @@ impl Core {
             Role::Leader(lead) => Some(lead),
         }
     }
-    /// How far which command stream is in effect: a new leader reads on from here.
+    /// The last command in effect; a new leader continues after it.
     pub fn cursor(&self) -> &Cursor {
         self.state.store.cursor()
     }

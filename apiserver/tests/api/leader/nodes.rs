@@ -10,9 +10,9 @@ use contract::time::Timestamp;
 pub(super) fn verdict(node: &NodeName, change: &NodeChange) -> Result<(), Refusal> {
     match (node.as_str(), change) {
         ("absent", _) => Err(Refusal::NodeUnknown { node: node.clone() }),
-        ("heard", NodeChange::Remove { .. }) => {
-            Err(Refusal::NodeBusy { reason: "heard was heard 1.0 s ago: stop its agent first".to_owned() })
-        }
+        ("heard", NodeChange::Remove { .. }) => Err(Refusal::NodeBusy {
+            reason: "heard reported 1.0 s ago: stop its agent, then retry after 15.0 s".to_owned(),
+        }),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a group the way the Python console does: by exact key, without asking, the first of a list taken for granted.
+//! Reads a group as the Python console does: by exact key, without checks, expecting lists to have a first element.
 //!
 //! Where console would answer its users 500, this reader says which member was missing or of which wrong kind. It knows
 //! nothing of our own types, which would fill in what is absent.

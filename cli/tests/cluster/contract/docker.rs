@@ -1,4 +1,4 @@
-//! What the scenarios ask of the engine beyond the usual: what a container was made with, how it ended, and a look-alike.
+//! Docker for the acceptance scenarios: a container's configuration, its exit, and a container that looks like ours.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! S12, S13, S22, S23: what vanishes, what cannot start, what is there twice, and nodes that all go at once.
+//! S12, S13, S22, S23: missing containers, containers that cannot start, duplicates, and many nodes lost together.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The contract with deployd's clients, asked of whole clusters of real processes.
+//! The contract with the clients of the original, tested on clusters of real processes.
 //!
 //! | file | shows |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Every known defect of the original has its line: what it was, and what is true here.
+//! Each known defect of the original has a row: the defect, and the behaviour here.
 
 use crate::cluster::repository;
 

@@ -1,4 +1,4 @@
-//! S7, S8, S9, S16: another spec for a group: instance by instance, refused for want of room, taken back, with other ports.
+//! S7, S8, S9, S16: new specs: updated one instance after the other, refused for lack of resources, rolled back, with other ports.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ async fn a_release_whose_only_instance_crashes_is_rolled_back_too(cluster: &Clus
     assert_eq!((group.spec.version, group.pods[0].restart_count), (2, 0));
 }
 
-/// Contract 3.7 step 5: the lock ends with the last deploy. The demo image has no shell, so no instance is ever healthy.
+/// An upgrade without a strategy: the lock ends with the last deploy. The demo image has no shell, so no instance is ever healthy.
 async fn a_single_unhealthy_instance_is_upgraded_and_unlocked_immediately(cluster: &Cluster) {
     let name = "ill.web.web";
     let ill = |pod: &mut Value| {

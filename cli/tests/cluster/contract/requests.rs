@@ -1,4 +1,4 @@
-//! Random requests: one seed is one sequence, as long as the answers are the same.
+//! Random requests: a seed determines the sequence as long as the answers are the same.
 //!
 //! Most are valid, many are not; they share a few names, so that they conflict. Each request comes with its wish, so that the
 //! sender can record what was accepted.

@@ -1,4 +1,4 @@
-//! The JSON of the original API against live data: every object has exactly its members, and console can read it.
+//! The JSON of the original API with live data: each object has exactly its members, and the Python console can read it.
 //!
 //! S3: a group as console posts it, and how its containers are created.
 

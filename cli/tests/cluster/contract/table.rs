@@ -1,4 +1,4 @@
-//! The rows of the HTTP contract whose answer the leader decides, against a real cluster, through two apiservers in turn.
+//! Sends the rows of the HTTP contract that the leader decides to a real cluster, through two apiservers in turn.
 //!
 //! `apiserver/tests/api/contract` sends every row to an apiserver with a fake leader. The rows here show that the real leader
 //! decides as the fake one does, and what only a real lock shows.

@@ -1,5 +1,5 @@
-//! A thousand random requests, valid and not, over all routes and methods: nothing breaks, and in the end the cluster is what
-//! was accepted last.
+//! Sends a thousand random requests, valid and invalid, to all routes: no process fails, and in the end the cluster has the
+//! state that was accepted last.
 //!
 //! `DEPLOYD_SEED` chooses the sequence; a failure prints the one it had.
 

@@ -1,4 +1,4 @@
-//! What was last accepted: the only memory of the test that sends a thousand requests.
+//! Records the last accepted state of each object: the expected end of the test with a thousand requests.
 //!
 //! It knows what a 202 means and nothing about how it is done. Requests go out one after the other, so the order of the answers
 //! is the order of the wishes.

@@ -1,4 +1,4 @@
-//! Ten instances over two units, four at a time after a beta of one each: 2, 4, 4, each group but the last confirmed.
+//! Ten instances in two units: a beta of one each, then batches of four (2, 4, 4). All batches but the last are confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ fn ten(name: &str, needs_confirm: bool) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_beta_release_goes_by_two_four_and_four_and_waits_to_be_confirmed_in_between() {
+async fn a_beta_rollout_updates_two_four_and_four_and_waits_for_confirmation_between_batches() {
     let cluster = Cluster::start(&ZONES).await;
     let wanted = ten("beta.web.web", true);
     let release = Rollout::open(&cluster, &wanted).await;
@@ -43,7 +43,7 @@ async fn a_beta_release_goes_by_two_four_and_four_and_waits_to_be_confirmed_in_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leaders_that_are_killed_between_any_two_steps_change_nothing_about_a_release() {
+async fn killing_leaders_between_steps_does_not_change_a_rollout() {
     let cluster = Cluster::start(&ZONES).await;
     let wanted = ten("kill.web.web", false);
     let release = Rollout::deployed(&cluster, &wanted).await;

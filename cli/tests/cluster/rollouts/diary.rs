@@ -1,4 +1,4 @@
-//! What the engine says happened to the containers of a group, in order and without gaps: what a look now and then may miss.
+//! Records all Docker events of the containers of a group in order, because a poll may miss some.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What tests of releases ask of the engine: what happens to the containers of a group, and images of their own.
+//! Docker for tests of rollouts: the events of the containers of a group, and images for one test.
 
 use std::collections::HashMap;
 

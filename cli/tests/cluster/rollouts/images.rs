@@ -1,4 +1,4 @@
-//! The demo in several versions: one binary, told apart by what their images set in the environment.
+//! Versions of the demo image: one binary; each image sets another environment variable.
 
 use axum::http::StatusCode;
 use axum::routing::get;

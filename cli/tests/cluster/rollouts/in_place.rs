@@ -1,4 +1,4 @@
-//! A change in place: another image keeps node, number and address; other limits keep the very container.
+//! Updates in place: a new image keeps node, number and address; new limits keep the container too.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Clients that follow the ready instances, as a balancer would, and ask twenty times a second while all of them are replaced:
-//! one that hears at once, and one that is late.
+//! Two clients send 20 requests a second to the ready instances, as a load balancer would, while a rollout replaces all of them:
+//! one follows the list of ready instances immediately, one is late.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

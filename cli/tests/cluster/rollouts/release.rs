@@ -1,4 +1,4 @@
-//! A release as its operator sees it: what the API says of it, what is said to it, and which containers there are.
+//! A rollout as a test sees it: its views in the API, commands to it, and its containers.
 
 use std::time::Duration;
 

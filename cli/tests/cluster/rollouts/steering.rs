@@ -1,4 +1,4 @@
-//! What people say to a release on its way: pause, resume, abort, undo, skip, freeze.
+//! Commands to a rollout that is in progress: pause, resume, abort, undo, skip, freeze.
 
 use contract::record::RevisionOutcome;
 use contract::rollout_view::{RolloutPhase, RolloutStatus, RolloutView};
@@ -13,12 +13,12 @@ use crate::cluster::Cluster;
 async fn a_rollout_does_what_operators_command() {
     let cluster = Cluster::start(&[]).await;
     tokio::join!(
-        a_release_is_paused_resumed_given_up_and_undone_as_people_say(&cluster),
-        a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group(&cluster),
+        a_rollout_is_paused_resumed_aborted_and_undone_by_command(&cluster),
+        a_failed_batch_is_skipped_and_nothing_moves_in_a_frozen_group(&cluster),
     );
 }
 
-async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say(cluster: &Cluster) {
+async fn a_rollout_is_paused_resumed_aborted_and_undone_by_command(cluster: &Cluster) {
     let strategy = json!({"Strategy": {
         "Type": "Batch", "BatchSize": 1, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,
     }});
@@ -54,7 +54,7 @@ async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say(cluster: 
     assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::Aborted, RevisionOutcome::Completed]);
 }
 
-async fn a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group(cluster: &Cluster) {
+async fn a_failed_batch_is_skipped_and_nothing_moves_in_a_frozen_group(cluster: &Cluster) {
     let strategy = json!({"Strategy": {"Type": "Batch", "BatchSize": 1}});
     let wanted = group("skip.web.web", 3, &strategy);
     let release = Rollout::deployed(cluster, &wanted).await;

@@ -1,4 +1,4 @@
-//! A release from the command line, from the plan to the history, with the exit codes that scripts go by.
+//! A rollout through deployctl, from the plan to the history, with the exit codes that scripts rely on.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A release that fits nowhere: its pods ask for more memory than any node has.
+//! An unschedulable rollout: its pods request more memory than any node has.
 
 use contract::record::RevisionOutcome;
 use contract::rollout_view::RolloutStatus;

@@ -1,4 +1,4 @@
-//! The other ways: everything old before anything new, and groups without a beta.
+//! The strategies Recreate (all old pods stop before the first new one starts) and Batch (batches without a beta).
 
 use serde_json::json;
 

@@ -377,14 +377,15 @@ pub enum Refusal {
         current: Option<u32>,
     },
     /// The rollout has ended.
-    #[error("release {release} is over; nothing of it can be changed any more")]
+    #[error("the rollout to revision {release} has ended and cannot be changed")]
     ReleaseOver {
         /// Revision of the rollout.
         release: u32,
     },
     /// The rollout does not wait for a confirmation: the batch is not finished, or the strategy asks for none.
     #[error(
-        "group {group} of release {release} is not waiting to be confirmed; see GET /api/rollouts for what it waits for"
+        "batch {group} of the rollout to revision {release} does not wait for confirmation; GET /api/rollouts shows what it \
+         waits for"
     )]
     NotWaiting {
         /// Revision of the rollout.
@@ -393,7 +394,7 @@ pub enum Refusal {
         group: u64,
     },
     /// The confirmation names a batch that is not the current one.
-    #[error("group {asked} is not the current one of release {release}, group {current} is")]
+    #[error("batch {asked} is not the current batch of the rollout to revision {release}; batch {current} is")]
     OtherGroup {
         /// Revision of the rollout.
         release: u32,
@@ -515,9 +516,11 @@ fn store_full(used: u64, quota: u64) -> String {
 
 fn no_release(release: Option<u32>, current: Option<u32>) -> String {
     match (release, current) {
-        (Some(release), Some(current)) => format!("release {release} is not the current one, release {current} is"),
+        (Some(release), Some(current)) => {
+            format!("revision {release} is not the current one; revision {current} is")
+        }
         (_, None) | (None, _) => {
-            "the PodGroup has no release: it names no Strategy, or nothing of it changed yet".to_owned()
+            "the PodGroup has no rollout: it has no Strategy, or its spec has not changed yet".to_owned()
         }
     }
 }

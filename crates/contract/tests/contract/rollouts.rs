@@ -115,11 +115,11 @@ fn refusals_name_the_current_state_and_the_remedy() {
     for (refusal, text) in [
         (
             Refusal::ReleaseUnknown { release: Some(2), current: Some(3) },
-            "release 2 is not the current one, release 3 is",
+            "revision 2 is not the current one; revision 3 is",
         ),
         (
             Refusal::ReleaseUnknown { release: None, current: None },
-            "the PodGroup has no release: it names no Strategy, or nothing of it changed yet",
+            "the PodGroup has no rollout: it has no Strategy, or its spec has not changed yet",
         ),
         (Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] }, "revision 1 is not kept; those are: 2, 3"),
         (

@@ -2,7 +2,7 @@
 //!
 //! The first running instance tries the new revision. If it fails, or is not ready in time, the group gets one more revision
 //! with the content of an earlier one: revision 3 fails, revision 4 has the content of 2, and instances that still run 2 are
-//! left alone. A rollback is never rolled back. Without an earlier revision, or when a later instance fails, the upgrade
+//! left alone. A rollback is never rolled back. Without an earlier revision, or when a later instance fails, the upgrade
 //! pauses.
 //!
 //! An instance fails when its node cannot pull the image, the engine refused two attempts to create or start it, or it exited

@@ -1,7 +1,6 @@
 //! Decides whether a change of the template can be applied without replacing the pod.
 //!
-//! In place: a container's image, labels, annotations and, where allowed, resources that keep the pod's QoS class. Any other
-//! change needs a new pod.
+//! In place: image, labels, annotations, CPU and memory limits. Anything else needs a new pod.
 
 use contract::rollout::UpdatePolicy;
 

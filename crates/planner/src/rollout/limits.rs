@@ -71,12 +71,8 @@ impl RolloutLimits {
 
 /// Until when a terminating pod counts, if the spec leaves it out: until it is gone where there is no room for two pods,
 /// else only until its termination starts.
-pub fn default_replacement(strategy: Strategy, limits: &RolloutLimits, keeps_addresses: bool) -> PodReplacement {
-    if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
-        PodReplacement::Complete
-    } else {
-        PodReplacement::Started
-    }
+pub fn default_replacement(strategy: Strategy, limits: &RolloutLimits) -> PodReplacement {
+    if limits.surge == 0 || strategy == Strategy::Recreate { PodReplacement::Complete } else { PodReplacement::Started }
 }
 
 #[cfg(test)]
@@ -92,12 +88,11 @@ mod tests {
 
     #[test]
     fn terminating_pods_count_where_there_is_no_room_for_two() {
-        let default_for = |strategy, keeps| default_replacement(strategy, &RolloutLimits::of(strategy, 4), keeps);
+        let default_for = |strategy| default_replacement(strategy, &RolloutLimits::of(strategy, 4));
         let surging = rolling(Amount::Count(1), Amount::Count(0));
-        assert_eq!(default_for(surging, false), PodReplacement::Started);
-        assert_eq!(default_for(surging, true), PodReplacement::Complete);
-        assert_eq!(default_for(rolling(Amount::Count(0), Amount::Count(1)), false), PodReplacement::Complete);
-        assert_eq!(default_for(Strategy::Recreate, false), PodReplacement::Complete);
+        assert_eq!(default_for(surging), PodReplacement::Started);
+        assert_eq!(default_for(rolling(Amount::Count(0), Amount::Count(1))), PodReplacement::Complete);
+        assert_eq!(default_for(Strategy::Recreate), PodReplacement::Complete);
     }
 
     fn any_budget() -> impl proptest::strategy::Strategy<Value = Option<Amount>> {

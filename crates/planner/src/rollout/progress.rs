@@ -42,7 +42,7 @@ pub enum Status {
 }
 
 /// The names are those of the Kubernetes deployment controller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     NewReplicaSetAvailable,
     ReplicaSetUpdated,
@@ -50,9 +50,6 @@ pub enum Reason {
     DeploymentPaused,
     DeploymentResumed,
     NewReplicaSetCreated,
-    FoundNewReplicaSet,
-    ReplicaSetCreateError,
-    Other(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,10 +91,7 @@ pub fn is_timed_out(deadline: Option<Duration>, current: Option<&ProgressConditi
         Reason::ReplicaSetUpdated
         | Reason::DeploymentPaused
         | Reason::DeploymentResumed
-        | Reason::NewReplicaSetCreated
-        | Reason::FoundNewReplicaSet
-        | Reason::ReplicaSetCreateError
-        | Reason::Other(_) => current.last_update.after(deadline) < now,
+        | Reason::NewReplicaSetCreated => current.last_update.after(deadline) < now,
     }
 }
 

@@ -69,7 +69,7 @@ property! {
             }
             condition_now = condition(&facts, condition_now, now);
             seen = after.above(seen);
-            let reason = condition_now.as_ref().map(|it| it.reason.clone());
+            let reason = condition_now.as_ref().map(|it| it.reason);
             prop_assert_eq!(reason == Some(Reason::ProgressDeadlineExceeded), moved.after(deadline) < now);
         }
     }

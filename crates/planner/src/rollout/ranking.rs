@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::moment::Moment;
-use super::recreate::PodPhase;
 
 /// The least ready pod goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +15,26 @@ pub enum Readiness {
     /// Ready for less than `minReadySeconds`.
     Ready,
     Available,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    Pending,
+    Running,
+    Unknown,
+    Succeeded,
+    /// Crash-looping, and in back-off now.
+    Failed,
+}
+
+impl PodPhase {
+    /// Not running. A crash-looping pod counts as finished although the agent restarts it after its back-off.
+    pub fn is_finished(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed => true,
+            Self::Pending | Self::Running | Self::Unknown => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +51,6 @@ pub struct RankedPod {
     pub cost: i32,
     /// The highest restart count of its containers.
     pub restarts: i64,
-    /// The highest restart count of its sidecars.
-    pub sidecar_restarts: i64,
     /// Neither finished nor terminating.
     pub is_active: bool,
 }
@@ -80,14 +97,14 @@ fn place(pod: &RankedPod) -> (bool, u8, Readiness, i32) {
 type Bucket = Option<i64>;
 
 /// Criteria 6 to 8: ready time, restarts, age. A missing time sorts first.
-fn history(pod: &RankedPod, now: Moment) -> (Bucket, Reverse<i64>, Reverse<i64>, Bucket) {
+fn history(pod: &RankedPod, now: Moment) -> (Bucket, Reverse<i64>, Bucket) {
     let bucket = |time: Option<Moment>| time.map(|time| age_bucket(time, now));
     // A pod that is not ready may still carry an old time, which is ignored.
     let ready_since = pod.ready_since.filter(|_| pod.readiness != Readiness::NotReady);
-    (bucket(ready_since), Reverse(pod.restarts), Reverse(pod.sidecar_restarts), bucket(pod.created))
+    (bucket(ready_since), Reverse(pod.restarts), bucket(pod.created))
 }
 
-/// The canary of a unit: an available pod, because an unhealthy canary proves nothing; the one with the lowest
+/// The beta of a unit: an available pod, because an unhealthy one proves nothing; of several the one with the lowest
 /// deletion cost, then the most recently ready. Any pod when none is available.
 pub fn beta_pod(pods: &[RankedPod]) -> Option<usize> {
     let is_available = |at: &usize| pods[*at].readiness == Readiness::Available;

@@ -48,7 +48,7 @@ fn resting_states(limits: &RolloutLimits, old: i64, healthy: bool, most: usize) 
     states
 }
 
-/// The sets after a step: a set removes unavailable pods first.
+/// The sets after a step: a set removes unavailable pods first.
 fn apply(sets: &Sets, step: &RollingStep) -> Sets {
     let mut after = sets.clone();
     match step {

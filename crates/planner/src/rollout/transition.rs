@@ -1,20 +1,17 @@
 //! Decides the next phase of a rollout by batches.
 //!
-//! A confirmation refers to a finished batch: one that comes while the batch still runs is dropped and reported. The last
-//! batch needs none. During a pause pods in flight finish, but no batch starts and a confirmation is kept.
+//! The API refuses an early confirmation with 409; here a batch is confirmed or not. The last batch needs no
+//! confirmation. During a pause pods in flight finish, but no batch starts and a confirmation is kept.
 
 pub use contract::rollout_view::RolloutPhase;
 
-/// The annotation with which a user confirms a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether a user has confirmed the finished batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
     Absent,
-    /// `false`: waits for the user.
+    /// The batch is finished and waits for the user.
     Asked,
-    /// `true`.
     Given,
-    /// Any other text, which does not confirm.
-    Unclear(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +21,6 @@ pub enum TransitionAction {
     StartBatch,
     /// Records the revision as completed and cleans up the history.
     Finish,
-    /// Reports that a confirmation came too early.
-    ResetConfirm,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,17 +46,14 @@ pub struct Transition {
 
 pub fn step(input: &TransitionInput) -> Transition {
     let to = |phase, mark, action| Transition { phase, mark, action };
-    let stay = || to(input.phase, input.mark.clone(), TransitionAction::Nothing);
+    let stay = || to(input.phase, input.mark, TransitionAction::Nothing);
     match input.phase {
         RolloutPhase::Completed | RolloutPhase::Aborted => stay(),
         RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if input.is_aborted => {
             to(RolloutPhase::Aborted, Confirmation::Absent, TransitionAction::Nothing)
         }
         RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if input.is_paused => stay(),
-        RolloutPhase::Running if !input.batch_done => match input.mark {
-            Confirmation::Given => to(RolloutPhase::Running, Confirmation::Absent, TransitionAction::ResetConfirm),
-            Confirmation::Absent | Confirmation::Asked | Confirmation::Unclear(_) => stay(),
-        },
+        RolloutPhase::Running if !input.batch_done => stay(),
         RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if !input.work_left => {
             to(RolloutPhase::Completed, Confirmation::Absent, TransitionAction::Finish)
         }
@@ -108,8 +100,7 @@ mod tests {
     }
 
     fn any_mark() -> impl Strategy<Value = Option<Confirmation>> {
-        let said =
-            [Confirmation::Asked, Confirmation::Given, Confirmation::Absent, Confirmation::Unclear("yes".to_owned())];
+        let said = [Confirmation::Asked, Confirmation::Given, Confirmation::Absent];
         prop::option::weighted(0.5, prop::sample::select(said.to_vec()))
     }
 
@@ -133,7 +124,6 @@ mod tests {
                     prop_assert_eq!(started, batches);
                     break;
                 }
-                prop_assert!(action != TransitionAction::ResetConfirm || (now.mark == Confirmation::Given && !batch_done));
                 (now.phase, now.mark) = (phase, mark);
             }
         }

@@ -17,7 +17,7 @@ fn one(vector: &str) -> String {
 #[test]
 fn every_vector_of_the_repository_passes_and_none_is_skipped() {
     let text = include_str!("../rollout-vectors.json");
-    assert_eq!(summary(text), Ok(Summary { passed: 462, failed: 0, skipped: 0 }));
+    assert_eq!(summary(text), Ok(Summary { passed: 455, failed: 0, skipped: 0 }));
 }
 
 #[test]

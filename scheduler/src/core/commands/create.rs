@@ -136,7 +136,7 @@ pub(super) fn create_group(leading: &mut Leading<'_>, spec: PodGroupSpec, by: &s
     Ok(bundle)
 }
 
-/// Whatever is left of a group that goes in the background makes place for the next of its name.
+/// Deletes what a background removal left, so that a new group can have the name.
 fn replace_removed(leading: &mut Leading<'_>, name: &GroupName) -> Bundle {
     if !leading.state.groups.contains_key(name) {
         return Bundle::default();

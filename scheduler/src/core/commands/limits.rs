@@ -26,19 +26,18 @@ use crate::core::{Core, events};
 pub(in crate::core) const NO_SPACE: &str = "etcd reached its quota and refuses every write: nothing is decided until there is room. Run \
      `etcdctl defrag` and then `etcdctl alarm disarm`, or raise --quota-backend-bytes; see docs/operations.md";
 
-/// How large etcd's database is, in bytes.
+/// Size of etcd's database, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::core) struct StoreSize {
-    /// What holds data.
+    /// Bytes of live data.
     pub(in crate::core) in_use: u64,
-    /// The file.
+    /// Bytes of etcd's file; it shrinks only by defragmentation.
     pub(in crate::core) allocated: u64,
 }
 
-/// What is refused for the size of the store.
+/// What the leader refuses because the store is nearly full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fill {
-    /// Nothing.
     Free,
     /// Creates, larger specs and scale-out.
     NoGrowth,
@@ -60,7 +59,7 @@ impl Fill {
 }
 
 impl StoreSize {
-    /// The size in the message about a refusal: of the file, when that is what is too large.
+    /// The size to name in a refusal: live data, or the file if only that is over its limit.
     fn decisive(self, quota: u64) -> u64 {
         let in_use = Self { allocated: 0, ..self };
         if Fill::of(in_use, quota) == Fill::Free { self.allocated } else { self.in_use }

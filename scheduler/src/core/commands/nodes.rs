@@ -136,7 +136,8 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
         return Err(Refusal::NodeBusy { reason });
     }
     let intent = NodeIntent { removing: true, ..intent_of(leading, node) };
-    let mut bundle = set_node_intent(leading, node, intent, "is being removed: nothing waits for it any longer");
+    let mut bundle =
+        set_node_intent(leading, node, intent, "is being removed: its instances are replaced without waiting for it");
     bundle.writes.extend(leading.state.nodes.mark_lost(node).map(|record| commit::put(keys::node(node), record)));
     leading.reports.forget(node);
     leading.judge_node(node);
@@ -153,11 +154,11 @@ fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal>
         Some(at) if leading.now.since(at) < silence => {
             let ago = events::shown(leading.now.since(at));
             let silence = events::shown(silence);
-            format!("{node} was heard {ago} ago: stop its agent first, then ask again after {silence} of silence")
+            format!("{node} reported {ago} ago: stop its agent, then retry after {silence}")
         }
         None if leading.now.since(leading.lead.listening.since()) < silence => {
             let listened = events::shown(leading.now.since(leading.lead.listening.since()));
-            format!("this leader has listened for {listened} only and {node} may still be heard: ask again in a moment")
+            format!("this leader started {listened} ago and {node} may still report: retry in a moment")
         }
         Some(_) | None => return Ok(()),
     };
@@ -178,7 +179,7 @@ pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName
         return;
     }
     let intent = NodeIntent { removing: false, ..intent_of(leading, node) };
-    let bundle = set_node_intent(leading, node, intent, "heard again while it was being removed: it stays");
+    let bundle = set_node_intent(leading, node, intent, "reported during its removal: the removal is cancelled");
     leading.decide(bundle);
 }
 

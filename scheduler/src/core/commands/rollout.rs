@@ -69,8 +69,8 @@ fn undo(leading: &mut Leading<'_>, name: &GroupName, revision: Option<u32>, orig
 fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Result<Bundle, Refusal> {
     let group = leading.admission().present(name)?;
     if !group.record.spec.has_strategy() {
-        let reason = "the PodGroup names no Strategy other than Serial, so it has no release to say that to; undo works, \
-                      and cmd=strategy gives it one";
+        let reason = "the PodGroup has no Strategy (or Serial), so its upgrade cannot be paused, resumed, confirmed, skipped, \
+                      aborted or frozen; undo works, and cmd=strategy sets a Strategy";
         return Err(Refusal::Unfit { reason: reason.to_owned() });
     }
     let before = addressed(group, control);

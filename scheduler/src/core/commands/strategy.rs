@@ -97,22 +97,24 @@ fn busy(group: &Group) -> Option<String> {
     let doubled = group.slots().iter().any(|slot| slot.next.is_some() || slot.filling == Filling::Retired);
     if is_led || doubled || (record.spec.has_strategy() && is_open) {
         return Some(format!(
-            "revision {present} is still being released: wait for its end, or abort it, and change the strategy then"
+            "the rollout to revision {present} is in progress: wait until it ends or abort it, then change the strategy"
         ));
     }
     if mixed {
         return Some(format!(
-            "instances run other revisions than {present}: undo or release anew first, and change the strategy then"
+            "instances run other revisions than {present}: undo or apply the spec again, then change the strategy"
         ));
     }
     (!holes.is_empty() && record.spec.has_strategy()).then(|| {
-        let (are, all) =
-            if holes.contains(',') { ("are no instances", "there are") } else { ("is no instance", "there is") };
-        format!("there {are} {holes}, and Serial counts without gaps: add instances until {all}")
+        let what = if holes.contains(',') { "instances" } else { "instance" };
+        let (are, all) = if holes.contains(',') { ("are", "they exist") } else { ("is", "it exists") };
+        format!(
+            "{what} {holes} {are} missing and Serial needs numbers without gaps: scale out until {all}, then change the strategy"
+        )
     })
 }
 
-/// Another way to be changed.
+/// Changes the strategy and the other rollout fields of a group.
 pub(super) fn patch_strategy(
     leading: &mut Leading<'_>,
     name: &GroupName,

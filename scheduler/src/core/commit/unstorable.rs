@@ -75,7 +75,7 @@ fn give_up_later(leading: &mut Leading<'_>, objects: &BTreeSet<Object>) -> (Vec<
     }
 }
 
-/// What takes the place of a command's decision: its refusal, and the cursor behind it.
+/// Replaces a command's decision by its refusal; the cursor still advances past the command.
 fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<Bundle> {
     let (id, reply) = bundle.command.clone()?;
     let digest = leading.state.outcomes.get(&id).and_then(|outcome| outcome.digest);

@@ -80,10 +80,14 @@ pub(in crate::core) fn engine(message: impl Into<String>, now: Timestamp) -> Eff
 /// Which of the engine's switches changed.
 pub(in crate::core) fn switched(before: EngineRecord, after: EngineRecord, now: Timestamp) -> Vec<Effect> {
     let changes = [
-        (before.running, after.running, ["the engine was stopped", "the engine was started"]),
+        (before.running, after.running, ["scheduling was stopped", "scheduling was started"]),
         (before.guarding, after.guarding, ["the guard sleeps", "the guard works"]),
-        (before.readonly, after.readonly, ["changes are taken again", "read-only: changes are refused"]),
-        (before.maintenance, after.maintenance, ["maintenance is over", "maintenance: what ends is not restarted"]),
+        (before.readonly, after.readonly, ["changes are accepted again", "read-only: changes are refused"]),
+        (
+            before.maintenance,
+            after.maintenance,
+            ["maintenance is over", "maintenance: exited containers are not restarted"],
+        ),
     ];
     let changed = changes.into_iter().filter(|(before, after, _)| before != after);
     changed.map(|(_, after, words)| engine(words[usize::from(after)], now)).collect()

@@ -52,7 +52,7 @@ impl<'a> Move<'a> {
         let beside = |slot: Option<&'a Slot>| slot.and_then(|slot| slot.next.as_deref());
         let (from, next) = (main(before), beside(before));
         if let Some((old, new)) = next.zip(main(after)).filter(|(old, new)| identity(old) == identity(new)) {
-            // It was promoted: to the eye, the instance went where it is.
+            // The surge pod was promoted to the current pod: the instance moved to the node of the surge pod.
             let came = Self { instance, which: Which::Second, from: None, to: beside(after) };
             let took_over = Self { instance, which: Which::TookOver, from: from.or(Some(old)), to: Some(new) };
             return vec![took_over, came];

@@ -23,7 +23,7 @@ pub(in crate::core) fn between(
 ) -> Vec<Effect> {
     let fresh = RolloutState::toward(after.target);
     let same = before.filter(|before| before.target == after.target);
-    let opened = same.is_none().then(|| format!("release {} opened", after.target));
+    let opened = same.is_none().then(|| format!("rollout to revision {} started", after.target));
     let texts = opened.into_iter().chain(steps(same.unwrap_or(&fresh), after));
     let texts = texts.chain(switches(before.unwrap_or(&fresh), after));
     texts.map(|message| Effect::Record(of_group(Kind::Release, name, message, now))).collect()
@@ -46,19 +46,23 @@ fn steps(before: &RolloutState, after: &RolloutState) -> Vec<String> {
     let moved_on = after.batch > before.batch || (after.phase != before.phase && after.phase != RolloutPhase::Aborted);
     if was_running && moved_on {
         let how = if after.skipped == before.batch { "skipped" } else { "done" };
-        texts.push(format!("group {} of release {target} is {how}", before.batch));
+        texts.push(format!("batch {} of the rollout to revision {target} is {how}", before.batch));
     }
     if after.batch > before.batch {
         let kind = after.kind.map(|kind| format!(", a {}", kind_name(kind))).unwrap_or_default();
         let pods: i64 = after.committed.iter().sum();
-        texts
-            .push(format!("group {} of release {target} started{kind}: {pods} instances are to be at it", after.batch));
+        texts.push(format!(
+            "batch {} of the rollout to revision {target} started{kind}: {pods} instances will run it",
+            after.batch
+        ));
     }
     match (&before.failure, &after.failure) {
         (before, Some(failure)) if before.as_ref() != Some(failure) => {
-            texts.push(format!("release {target} is held: {}", failure.message()));
+            texts.push(format!("rollout to revision {target} is paused by a failure: {}", failure.message()));
         }
-        (Some(_), None) if after.is_open() => texts.push(format!("release {target} continues after its failure")),
+        (Some(_), None) if after.is_open() => {
+            texts.push(format!("rollout to revision {target} continues after its failure"));
+        }
         (Some(_), None) | (_, Some(_)) | (None, None) => {}
     }
     let is_left = |(number, excuse): (&u32, &Excuse)| {
@@ -66,15 +70,17 @@ fn steps(before: &RolloutState, after: &RolloutState) -> Vec<String> {
     };
     let left: Vec<u32> = after.excused.iter().filter_map(is_left).collect();
     if !left.is_empty() {
-        texts.push(format!("release {target} continues without {}", instances(&left)));
+        texts.push(format!("rollout to revision {target} continues without {}", instances(&left)));
     }
     if after.phase != before.phase {
         texts.extend(match after.phase {
             RolloutPhase::WaitingForConfirm => {
-                Some(format!("release {target} waits for group {} to be confirmed", after.batch))
+                Some(format!("rollout to revision {target} waits for confirmation of batch {}", after.batch))
             }
-            RolloutPhase::Completed => Some(format!("release {target} completed")),
-            RolloutPhase::Aborted => Some(format!("release {target} was aborted; its mix of revisions stays")),
+            RolloutPhase::Completed => Some(format!("rollout to revision {target} completed")),
+            RolloutPhase::Aborted => {
+                Some(format!("rollout to revision {target} was aborted; instances keep their current revisions"))
+            }
             RolloutPhase::Idle | RolloutPhase::Running => None,
         });
     }

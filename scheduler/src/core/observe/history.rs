@@ -43,7 +43,7 @@ impl Histories {
         page.and_then(|page| page.instances.get(&instance)).map(|ring| ring.events().to_vec()).unwrap_or_default()
     }
 
-    /// A page was read from the store: what is known beyond it stays, and stays unstored.
+    /// Merges a stored page into memory. Events that the page lacks stay and are stored later.
     pub(in crate::core) fn read(&mut self, name: &GroupName, page: u32, record: &HistoryRecord) {
         let known = self.groups.entry(name.clone()).or_default().entry(page).or_default();
         for (instance, ring) in &record.instances {

@@ -157,7 +157,7 @@ impl Leading<'_> {
     fn heard_again(&mut self, node: &NodeName, before: Liveness) {
         losses::came_back(self, node);
         let message = match before {
-            Liveness::Suspect => "heard again",
+            Liveness::Suspect => "reports again",
             Liveness::Lost => "came back; it was lost",
             // Found by a new leader, or new: `register` reports that.
             Liveness::Alive | Liveness::Unknown => return,
@@ -169,7 +169,7 @@ impl Leading<'_> {
         // A node that never reported to this leader may have been silent for long.
         if before == Liveness::Alive {
             let silence = events::shown(self.settings.suspect_after);
-            self.emit(vec![events::of_node(node, format!("not heard for {silence}: suspect"), self.now)]);
+            self.emit(vec![events::of_node(node, format!("no heartbeat for {silence}: suspect"), self.now)]);
             losses::went_silent(self, node);
         }
     }
@@ -230,7 +230,7 @@ impl Leading<'_> {
         self.lead.queue.mark_waiting_on(node);
         if let Some(record) = self.state.nodes.mark_lost(node) {
             let writes = vec![commit::put(keys::node(node), record)];
-            let effects = vec![events::of_node(node, "lost: what has no state of its own moves elsewhere", self.now)];
+            let effects = vec![events::of_node(node, "lost: its stateless instances move to other nodes", self.now)];
             self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
     }

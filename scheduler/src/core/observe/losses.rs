@@ -4,7 +4,7 @@
 //! was disconnected or shortly after: then the bus is the cause. A hanging bus looks connected for a while, so the leader
 //! decides only after another node reports, or after the time in which it would have noticed a dead bus.
 //!
-//! Example: 40 nodes, `losses_stop` 3: the engine stops when 4 nodes (10 %) become silent within `losses_within`.
+//! Example: 40 nodes, `losses_stop` 3: scheduling stops when 4 nodes (10 %) become suspect within `losses_within`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Detects a store that came back with an older state, for example from an older copy of etcd's files.
 //!
 //! Agents know commits that the older store lacks (`contract::progress`) and refuse its orders. The leader then decides nothing,
-//! because a decision could stop or duplicate what those commits started. Commands from before this leadership are behind the
-//! older cursor in the stream; the leader applies them, so their effect returns after a restore. New commands wait in the
-//! stream, because the restore replaces everything that is stored.
+//! because a decision could stop or duplicate what those commits started. Commands that JetStream stored before this leadership
+//! come after the older cursor, so the leader applies them again. New commands wait in the stream, because the restore replaces
+//! everything that is stored.
 
 use contract::event::Kind;
 use contract::progress::Progress;

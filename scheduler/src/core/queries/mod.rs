@@ -23,7 +23,7 @@ use crate::core::state::State;
 
 use self::dry_run::DryRun;
 
-/// What questions are answered from.
+/// The state that queries read.
 pub(in crate::core) struct Queries<'a> {
     pub(in crate::core) settings: &'a Settings,
     pub(in crate::core) term: Option<Term>,
@@ -32,9 +32,8 @@ pub(in crate::core) struct Queries<'a> {
     pub(in crate::core) now: Timestamp,
 }
 
-/// What a question leads to.
+/// The result of a query.
 pub(in crate::core) enum Answered {
-    /// Its answer.
     Now(Answer),
     /// A plan that a worker thread computes.
     Later(Box<DryRun>),

@@ -260,7 +260,7 @@ impl RolloutSnapshot<'_> {
         self.group.record.spec.strategy_type()
     }
 
-    /// What pods of each unit make, by their names; those without any left out.
+    /// Counts by the name of their unit, without zeros.
     fn by_unit(&self, counts: &[i64]) -> BTreeMap<String, i64> {
         self.units.iter().cloned().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
     }
@@ -281,7 +281,7 @@ impl RolloutSnapshot<'_> {
     }
 }
 
-/// As many at a time are replaced where they are.
+/// Limits of a rollout that replaces `count` instances at a time on their nodes, without surge pods.
 fn in_turns(replicas: i64, count: i64) -> RolloutLimits {
     let unavailable = count.min(replicas);
     RolloutLimits {

@@ -17,7 +17,7 @@ impl RolloutSnapshot<'_> {
             return ports::sentence(&record.spec.name, &record.taken_ports);
         }
         if !self.is_running {
-            return "the engine is stopped: nothing is planned until it is started".to_owned();
+            return "scheduling is stopped (deployctl engine start): nothing is planned".to_owned();
         }
         let said = self.status_text(status);
         match &record.operation {
@@ -38,31 +38,31 @@ impl RolloutSnapshot<'_> {
             RolloutStatus::Stuck => {
                 let waits = self.waiting_text();
                 let undo = self.or_undo(", or undo");
-                format!("no progress for longer than ProgressDeadlineSeconds: {waits}; mend them{undo}")
+                format!("no progress for longer than ProgressDeadlineSeconds: {waits}; fix them{undo}")
             }
             RolloutStatus::Held => match self.release.and_then(|release| release.failure.as_ref()) {
                 Some(failure) => {
                     let skip = if failure.batch > 0 {
-                        format!(", skip of group {} leaves them as they are", failure.batch)
+                        format!(", skip of batch {} leaves them as they are", failure.batch)
                     } else {
                         String::new()
                     };
                     let undo = self.or_undo(", undo goes back");
-                    format!("held: {}; resume waits for them again{skip}{undo}", failure.message())
+                    format!("paused by a failure: {}; resume waits for them again{skip}{undo}", failure.message())
                 }
                 None => self.group.record.last_error.clone(),
             },
             RolloutStatus::WaitingForConfirm => {
                 let undo = self.or_undo(" or undo");
                 format!(
-                    "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to continue, or abort{undo}"
+                    "batch {group} is done: confirm it (action=confirm&release={release}&group={group}) to continue, or abort{undo}"
                 )
             }
             RolloutStatus::Paused => "paused: nothing new starts until resume".to_owned(),
             RolloutStatus::Frozen => "frozen: nothing moves until unfreeze".to_owned(),
             RolloutStatus::Aborted => {
                 let undo = self.or_undo("undo or ");
-                format!("given up: instances stay at the revisions they have; {undo}another spec ends the mix")
+                format!("aborted: instances keep their revisions; {undo}a new spec starts another rollout")
             }
         }
     }
@@ -142,7 +142,7 @@ pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now
     } else if slot.node.is_none() {
         "it has no place yet".to_owned()
     } else if slot.leaves.is_some() {
-        "its former node has not let go of it yet".to_owned()
+        "its previous node has not confirmed that the old pod is gone".to_owned()
     } else if seen.is_none() {
         "its node has not reported it yet".to_owned()
     } else if !closed.is_empty() {

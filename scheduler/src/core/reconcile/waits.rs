@@ -51,8 +51,8 @@ pub(in crate::core) fn of_moves(state: &State, reports: &ReportCache, name: &Gro
 fn node_problem(state: &State, node: &NodeName) -> Option<&'static str> {
     let host = state.nodes.get(node)?;
     match (host.liveness, host.engine) {
-        (Liveness::Suspect, _) => Some("which is suspect: it must be heard again or be declared lost"),
-        (Liveness::Unknown, _) => Some("which has not been heard by this leader yet"),
+        (Liveness::Suspect, _) => Some("which is suspect: it must report or become lost"),
+        (Liveness::Unknown, _) => Some("which has not reported to this leader yet"),
         (Liveness::Alive, EngineState::Hung) => Some("whose engine hangs"),
         (Liveness::Alive, EngineState::Down) => Some("whose engine is down"),
         (Liveness::Alive, EngineState::Up) | (Liveness::Lost, _) => None,

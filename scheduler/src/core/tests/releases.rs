@@ -203,8 +203,11 @@ fn a_beta_rollout_updates_two_four_and_four_instances_and_waits_for_confirmation
     assert_eq!(updated(&rig), 10, "the last batch needs no confirmation");
     assert_eq!(rig.refusal("c8", rollout("web", confirm(3))), Refusal::NotWaiting { release: 1, group: 3 });
     assert_eq!(rig.refusal("c9", rollout("web", RolloutAction::Abort)), Refusal::ReleaseOver { release: 1 });
-    let events = ["opened", "started", "is done", "waits", "completed"].map(|text| rig.rollout_events(text).len());
-    assert_eq!(events, [1, 3, 3, 2, 1], "{:?}", rig.rollout_events(""));
+    let texts =
+        ["rollout to revision 1 started", "instances will run it", "is done", "waits for confirmation", "completed"];
+    let events = texts.map(|text| rig.rollout_events(text).len());
+    // The rollout and each of its three batches started.
+    assert_eq!(events, [4, 3, 3, 2, 1], "{:?}", rig.rollout_events(""));
 }
 
 #[test]
@@ -226,7 +229,8 @@ fn a_beta_rollout_completes_although_the_leader_changes_every_two_seconds() {
     assert_eq!((rig.release("web").phase, rig.record("web").proven), (RolloutPhase::Completed, Some(1)));
     let units: Vec<String> = rig.slots("web").iter().map(|slot| slot.unit.clone()).collect();
     assert_eq!([units.iter().filter(|unit| *unit == "x").count(), units.len()], [5, 10]);
-    assert_eq!(rig.rollout_events("opened").len(), 1, "no event is repeated: {:?}", rig.rollout_events(""));
+    let starts = rig.rollout_events("").into_iter().filter(|text| *text == "rollout to revision 1 started").count();
+    assert_eq!(starts, 1, "no event is repeated: {:?}", rig.rollout_events(""));
     assert_eq!(rig.core.disagreements(), 0);
 }
 
@@ -315,8 +319,8 @@ fn a_crash_looping_rollout_is_held_and_can_be_undone() {
     rig.command("c2", patch("web", image("web", "v1")));
     rig.advance(10);
     assert!(rig.release("web").failure.is_some(), "{:?}", rig.release("web"));
-    assert_eq!(rig.rollout_events("is held").len(), 1, "{:?}", rig.rollout_events(""));
-    assert!(rig.record("web").last_error.contains("held"), "{}", rig.record("web").last_error);
+    assert_eq!(rig.rollout_events("is paused by a failure").len(), 1, "{:?}", rig.rollout_events(""));
+    assert!(rig.record("web").last_error.starts_with("the rollout is paused: "), "{}", rig.record("web").last_error);
     assert_eq!(rig.command("c3", rollout("web", undo(None))), "Accepted");
     assert!(rig.completes("web", 60), "{:?} {:?}", rig.release("web"), rig.slots("web"));
     assert_eq!(rig.versions("web"), [0; 3], "instances that still run that spec are not replaced");
@@ -329,7 +333,7 @@ fn rollout_actions_on_a_group_without_a_strategy_are_refused() {
     rig.command("c1", create("web", 1));
     rig.advance(2);
     let refusal = rig.refusal("c2", rollout("web", RolloutAction::Pause));
-    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("names no Strategy")), "{refusal:?}");
+    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("has no Strategy")), "{refusal:?}");
     assert_eq!(rig.refusal("c3", rollout("api", RolloutAction::Pause)), Refusal::GroupUnknown);
 }
 
@@ -457,11 +461,14 @@ fn an_unschedulable_spec_is_held_with_the_reason_of_every_node_and_undone_withou
     let failure = failure.unwrap_or_else(|| panic!("{:?} {:?}", rig.release("web"), rig.slots("web")));
     assert_eq!((failure.cause, failure.slots.len()), (planner::rollout::controller::Cause::Unschedulable, 1));
     let view = rig.rollout_view("web").expect("a release");
-    for text in ["held: instance 1 finds no place (no node fits: a: memory", "b: memory", "undo goes back"] {
+    for text in ["instance 1 is unschedulable (no node fits: a: memory", "b: memory", "undo goes back"] {
         assert!(view.message.contains(text), "{}", view.message);
-        assert!(rig.record("web").last_error.contains(text.trim_start_matches("held: ")), "{:?}", rig.record("web"));
+        assert!(rig.record("web").last_error.contains(text), "{:?}", rig.record("web"));
     }
-    assert_eq!(rig.rollout_events("is held: instance 1 finds no place (no node fits: a: memory").len(), 1);
+    assert_eq!(
+        rig.rollout_events("is paused by a failure: instance 1 is unschedulable (no node fits: a: memory").len(),
+        1
+    );
     rig.take_over();
     rig.advance(5);
     assert!(rig.rollout_view("web").expect("a release").message.contains("b: memory"), "also after a takeover");
@@ -478,6 +485,9 @@ fn undo_is_not_proposed_for_the_first_revision() {
     assert_eq!(rig.command("c1", create_spec(huge)), "Accepted");
     rig.advance(90);
     let view = rig.rollout_view("web").expect("a release");
-    assert!(view.message.starts_with("held: instances 1, 2 find no place (instance 1: no node fits: a:"), "{view:?}");
+    assert!(
+        view.message.starts_with("paused by a failure: instances 1, 2 are unschedulable (instance 1: no node fits: a:"),
+        "{view:?}"
+    );
     assert!(view.message.ends_with("resume waits for them again"), "{}", view.message);
 }

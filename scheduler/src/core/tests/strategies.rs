@@ -64,7 +64,10 @@ fn a_strategy_is_added_or_removed_only_while_no_rollout_runs() {
     rig.command("c2", patch("web", image("web", "v1")));
     let serial = json!({"Strategy": null, "MinReadySeconds": null});
     let refusal = rig.refusal("c3", strategy(serial.clone()));
-    assert!(matches!(&refusal, Refusal::Unfit { reason } if reason.contains("still being released")), "{refusal:?}");
+    assert!(
+        matches!(&refusal, Refusal::Unfit { reason } if reason.contains("is in progress: wait until it ends or abort it")),
+        "{refusal:?}"
+    );
     rig.unreachable.clear();
     assert!(rig.completes("web", 60));
     assert_eq!(rig.command("c4", strategy(serial)), "Accepted");

@@ -1,4 +1,4 @@
-//! Rows of 1.4: dependency pods. No group needs them here, so none runs.
+//! Rows of `/api/depends`: dependency pods. No group needs them here, so none runs.
 
 use serde_json::{Value, json};
 
@@ -31,27 +31,27 @@ fn refused() -> Vec<Row> {
     };
     let flaws = || [("/Name", "".into()), ("/Containers", json!([])), ("/Containers/0/Image", "".into())];
     let mut rows = vec![
-        ask("1.4 GET", "GET /api/depends").refused(400, NO_NAME),
-        ask("1.4 GET", "GET /api/depends?name=").refused(400, NO_NAME),
-        ask("1.4 GET", "GET /api/depends?name=row.none.web").refused(404, UNKNOWN),
-        ask("1.4 GET", "GET /api/depends?name=a%20b").refused(404, UNKNOWN),
-        ask("1.4 DELETE", "DELETE /api/depends").refused(400, NO_NAME),
-        ask("1.4 DELETE", "DELETE /api/depends?name=row.none.web").refused(404, UNKNOWN),
-        ask("1.4 DELETE", "DELETE /api/depends?name=row.none.web&force=true").refused(404, UNKNOWN),
-        ask("1.4 POST", "POST /api/depends").refused(400, format!("{FORMAT}EOF")),
-        ask("1.4 POST", "POST /api/depends").body("[]").refused_for(400, FORMAT),
-        ask("1.4 PUT", "PUT /api/depends").refused(400, format!("{FORMAT}EOF")),
-        ask("1.4 PUT", "PUT /api/depends").body("7").refused_for(400, FORMAT),
-        ask("1.4 POST", "POST /api/depends")
+        ask("depends GET", "GET /api/depends").refused(400, NO_NAME),
+        ask("depends GET", "GET /api/depends?name=").refused(400, NO_NAME),
+        ask("depends GET", "GET /api/depends?name=row.none.web").refused(404, UNKNOWN),
+        ask("depends GET", "GET /api/depends?name=a%20b").refused(404, UNKNOWN),
+        ask("depends DELETE", "DELETE /api/depends").refused(400, NO_NAME),
+        ask("depends DELETE", "DELETE /api/depends?name=row.none.web").refused(404, UNKNOWN),
+        ask("depends DELETE", "DELETE /api/depends?name=row.none.web&force=true").refused(404, UNKNOWN),
+        ask("depends POST", "POST /api/depends").refused(400, format!("{FORMAT}EOF")),
+        ask("depends POST", "POST /api/depends").body("[]").refused_for(400, FORMAT),
+        ask("depends PUT", "PUT /api/depends").refused(400, format!("{FORMAT}EOF")),
+        ask("depends PUT", "PUT /api/depends").body("7").refused_for(400, FORMAT),
+        ask("depends POST", "POST /api/depends")
             .body("{\"Name\":\"a b\",\"Containers\":[{}]}")
             .refused_for(400, "Missing paremeters for PodSpec: Pod.Name: contains ' '"),
-        ask("1.4 PUT", "PUT /api/depends").body(pod("row.none.web")).refused(404, UNKNOWN),
+        ask("depends PUT", "PUT /api/depends").body(pod("row.none.web")).refused(404, UNKNOWN),
     ];
     rows.extend(flaws().map(|flaw| {
-        ask("1.4 POST", "POST /api/depends").body(nameless(flaw)).refused_for(400, "Missing paremeters for PodSpec")
+        ask("depends POST", "POST /api/depends").body(nameless(flaw)).refused_for(400, "Missing paremeters for PodSpec")
     }));
     rows.extend(flaws().map(|flaw| {
-        ask("1.4 PUT", "PUT /api/depends").body(nameless(flaw)).refused_for(400, "Missing parameters for PodSpec")
+        ask("depends PUT", "PUT /api/depends").body(nameless(flaw)).refused_for(400, "Missing parameters for PodSpec")
     }));
     rows
 }
@@ -59,9 +59,9 @@ fn refused() -> Vec<Row> {
 fn created() -> Vec<Row> {
     let added = "Dependency pod will be added into orc engine.";
     vec![
-        ask("1.4 POST", "POST /api/depends").form(pod(NAME)).accepted(check_url(), added),
-        ask("1.4 POST", "POST /api/depends").body(pod(NAME)).refused(405, "DependencyPod has already existed"),
-        ask("1.4 GET, 2.5", format!("GET {}", check_url()))
+        ask("depends POST", "POST /api/depends").form(pod(NAME)).accepted(check_url(), added),
+        ask("depends POST", "POST /api/depends").body(pod(NAME)).refused(405, "DependencyPod has already existed"),
+        ask("depends GET", format!("GET {}", check_url()))
             .keys(200, &["Pods", "Spec"])
             .holds(200, "/Pods", json!({}))
             .holds(200, "/Spec/Name", NAME)
@@ -72,9 +72,9 @@ fn created() -> Vec<Row> {
 
 fn updated() -> Vec<Row> {
     let will = "Dependency PodSpec would be updated in orc engine.";
-    let put = |pod: Value| ask("1.4 PUT", "PUT /api/depends").body(pod).accepted(check_url(), will);
+    let put = |pod: Value| ask("depends PUT", "PUT /api/depends").body(pod).accepted(check_url(), will);
     let shown = |version: u32, memory: i64| {
-        ask("1.4 PUT, 3.8", format!("GET {}", check_url())).holds(200, "/Spec/Version", version).holds(
+        ask("depends PUT", format!("GET {}", check_url())).holds(200, "/Spec/Version", version).holds(
             200,
             "/Spec/Containers/0/MemoryLimit",
             memory,
@@ -99,13 +99,13 @@ fn updated() -> Vec<Row> {
 
 fn removed() -> Vec<Row> {
     let will = "Dependency pod will be removed from the orc engine.";
-    let gone = || ask("1.4 GET", format!("GET {}", check_url())).soon().refused(404, UNKNOWN);
-    let again = || ask("1.4 POST", "POST /api/depends").body(pod(NAME)).soon();
+    let gone = || ask("depends GET", format!("GET {}", check_url())).soon().refused(404, UNKNOWN);
+    let again = || ask("depends POST", "POST /api/depends").body(pod(NAME)).soon();
     vec![
-        ask("1.4 DELETE, Q-17: unused, so it goes", format!("DELETE {}", check_url())).accepted(check_url(), will),
+        ask("depends DELETE, Q-17: unused, so it goes", format!("DELETE {}", check_url())).accepted(check_url(), will),
         gone(),
         again().accepted(check_url(), "Dependency pod will be added into orc engine."),
-        ask("1.4 DELETE", format!("DELETE {}&force=1", check_url())).accepted(check_url(), will),
+        ask("depends DELETE", format!("DELETE {}&force=1", check_url())).accepted(check_url(), will),
         gone(),
     ]
 }

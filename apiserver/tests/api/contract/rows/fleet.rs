@@ -1,4 +1,4 @@
-//! Rows of 1.5, 1.8, 1.10 and 1.12: drifts, constraints, stream ports, histories.
+//! Rows of `/api/nodes`, `/api/constraints`, `/api/ports` and `/api/cntstatushistory`: drifts, constraints, stream ports, histories.
 
 use serde_json::json;
 
@@ -35,11 +35,12 @@ fn drifts_refused() -> Vec<Row> {
         ("PATCH /api/nodes?from=a&pg=..&cmd=drift", "Bad parameter for pg: "),
         ("DELETE /api/nodes?node=a%2Fb", "Bad parameter for node: contains '/'"),
     ];
-    let mut rows: Vec<Row> = refused.map(|(request, why)| ask("1.5", request).refused(400, why)).into_iter().collect();
-    rows.extend(names.map(|(request, why)| ask("1.5", request).refused_for(400, why)));
+    let mut rows: Vec<Row> =
+        refused.map(|(request, why)| ask("nodes", request).refused(400, why)).into_iter().collect();
+    rows.extend(names.map(|(request, why)| ask("nodes", request).refused_for(400, why)));
     for instance in ["0", "-2", "-9", "99999999999"] {
         let request = format!("PATCH /api/nodes?from=a&cmd=drift&pg_instance={instance}");
-        rows.push(ask("1.5, Q-02", request).refused_for(400, INSTANCE));
+        rows.push(ask("nodes, Q-02", request).refused_for(400, INSTANCE));
     }
     rows
 }
@@ -52,16 +53,16 @@ fn drifts() -> Vec<Row> {
         })
     };
     vec![
-        ask("1.5: unknown nodes", "PATCH /api/nodes?from=nowhere&cmd=drift")
+        ask("nodes: unknown nodes", "PATCH /api/nodes?from=nowhere&cmd=drift")
             .document(202, drifting("nowhere", "", false, "", -1)),
         ask(
-            "1.5: unknown group",
+            "nodes: unknown group",
             "PATCH /api/nodes?from=nowhere&to=there&cmd=drift&force=true&pg=row.none.web&pg_instance=2",
         )
         .document(202, drifting("nowhere", "there", true, "row.none.web", 2)),
-        ask("1.1 parameters", "PATCH /api/nodes?from=nowhere&cmd=drift&force=yes&pg_instance=one")
+        ask("parameters", "PATCH /api/nodes?from=nowhere&cmd=drift&force=yes&pg_instance=one")
             .document(202, drifting("nowhere", "", false, "", -1)),
-        ask("1.1 forms", "PATCH /api/nodes?from=a&to=a")
+        ask("forms", "PATCH /api/nodes?from=a&to=a")
             .form("cmd=drift&from=nowhere")
             .document(202, drifting("nowhere", "a", false, "", -1)),
     ]
@@ -74,37 +75,37 @@ fn constraints() -> Vec<Row> {
         |equal: bool, value: &str, soft: bool| json!({"Type": "node", "Equal": equal, "Value": value, "Soft": soft});
     let set = |request: &str| {
         let (url, message) = patched("node");
-        ask("1.8 PATCH", format!("PATCH /api/constraints?{request}")).accepted(url, message)
+        ask("constraints PATCH", format!("PATCH /api/constraints?{request}")).accepted(url, message)
     };
-    let get = || ask("1.8 GET, 2.7", "GET /api/constraints");
+    let get = || ask("constraints GET", "GET /api/constraints");
     vec![
         get().refused(404, "No constraint found"),
-        ask("1.8 GET", "GET /api/constraints?type=zone").refused(404, "No constraint found"),
-        ask("1.8 PATCH", "PATCH /api/constraints").refused(400, "constraint type required"),
-        ask("1.8 PATCH", "PATCH /api/constraints?value=a").refused(400, "constraint type required"),
-        ask("1.8 PATCH", "PATCH /api/constraints?type=node").refused(400, "constraint value required"),
+        ask("constraints GET", "GET /api/constraints?type=zone").refused(404, "No constraint found"),
+        ask("constraints PATCH", "PATCH /api/constraints").refused(400, "constraint type required"),
+        ask("constraints PATCH", "PATCH /api/constraints?value=a").refused(400, "constraint type required"),
+        ask("constraints PATCH", "PATCH /api/constraints?type=node").refused(400, "constraint value required"),
         set("type=node&value=row-a"),
         get().document(200, shown(false, "row-a", true)),
         set("type=node&value=row-b&equal=true&soft=false"),
         get().document(200, shown(true, "row-b", false)),
         set("type=node&value=row-c&equal=maybe&soft=no"),
-        ask("1.8: one per type", "GET /api/constraints?type=node").document(200, shown(false, "row-c", true)),
-        ask("1.8 DELETE", "DELETE /api/constraints?type=zone").refused(404, "Constraint not existed"),
+        ask("constraints: one per type", "GET /api/constraints?type=node").document(200, shown(false, "row-c", true)),
+        ask("constraints DELETE", "DELETE /api/constraints?type=zone").refused(404, "Constraint not existed"),
         // lainctl sends the value along; it does not count.
-        ask("1.8 DELETE", "DELETE /api/constraints?type=node&value=other").accepted(patched("node").0, deleted),
-        ask("1.8 DELETE", "DELETE /api/constraints").refused(404, "Constraint not existed"),
+        ask("constraints DELETE", "DELETE /api/constraints?type=node&value=other").accepted(patched("node").0, deleted),
+        ask("constraints DELETE", "DELETE /api/constraints").refused(404, "Constraint not existed"),
         get().refused(404, "No constraint found"),
     ]
 }
 
-/// Evacuation leaves a constraint behind (5.5).
+/// Evacuation leaves a constraint behind.
 fn evacuated() -> Vec<Row> {
     vec![
-        ask("1.5 DELETE", "DELETE /api/nodes?node=row-nowhere")
+        ask("nodes DELETE", "DELETE /api/nodes?node=row-nowhere")
             .document(202, json!({"message": "containers in node will be drift", "node": "row-nowhere"})),
-        ask("5.5", "GET /api/constraints?type=node")
+        ask("constraint of an evacuation", "GET /api/constraints?type=node")
             .document(200, json!({"Type": "node", "Equal": false, "Value": "row-nowhere", "Soft": true})),
-        ask("5.5", "DELETE /api/constraints")
+        ask("constraint of an evacuation", "DELETE /api/constraints")
             .accepted("/api/constraints?type=node", "Constraint will be deleted from the orc engine."),
     ]
 }
@@ -117,13 +118,13 @@ fn ports() -> Vec<Row> {
     owner["Pod"]["Annotation"] = annotation.to_string().into();
     let row =
         |port: u16| json!({"srcport": port, "dstport": 8080, "proto": "tcp", "NameSpace": "row", "ProcName": OWNER});
-    let validate = |body: &str| ask("1.10 POST", "POST /api/ports?cmd=validate").body(body);
+    let validate = |body: &str| ask("ports POST", "POST /api/ports?cmd=validate").body(body);
     let free = |body: &str| validate(body).text(200, JSON, "null\n");
     let format = "Invalid ports params format: ";
     vec![
-        ask("1.10 GET", "GET /api/ports").document(200, json!([])),
-        ask("1.10 POST", "POST /api/ports").body("{\"Ports\":[9501]}").refused(400, "Unknown request!"),
-        ask("1.10 POST", "POST /api/ports?cmd=Validate").body("{\"Ports\":[9501]}").refused(400, "Unknown request!"),
+        ask("ports GET", "GET /api/ports").document(200, json!([])),
+        ask("ports POST", "POST /api/ports").body("{\"Ports\":[9501]}").refused(400, "Unknown request!"),
+        ask("ports POST", "POST /api/ports?cmd=Validate").body("{\"Ports\":[9501]}").refused(400, "Unknown request!"),
         validate("").refused(400, format!("{format}EOF")),
         validate("{\"Ports\":[\"9501\"]}").refused_for(400, format),
         validate("{\"Ports\":9501}").refused_for(400, format),
@@ -137,15 +138,15 @@ fn ports() -> Vec<Row> {
         validate("{\"Ports\":[70000]}").refused(400, format!("{format}Ports: 70000 is not a port 1..65535")),
         free("{}"),
         free("null"),
-        ask("1.3 POST", "POST /api/podgroups").body(&owner).accepted(at(OWNER), ADDED),
-        ask("1.10 GET, 2.8", "GET /api/ports").document(200, json!([row(9501), row(9502)])),
+        ask("podgroups POST", "POST /api/podgroups").body(&owner).accepted(at(OWNER), ADDED),
+        ask("ports GET", "GET /api/ports").document(200, json!([row(9501), row(9502)])),
         validate("{\"Ports\":[9502,9503,9501]}").refused(400, "Conflicted ports: [9502 9501]"),
         // The original reads the form and then finds no body left.
-        ask("1.10 POST, 1.1 forms", "POST /api/ports?cmd=validate")
+        ask("ports POST", "POST /api/ports?cmd=validate")
             .form("{\"Ports\":[9501]}")
             .refused(400, "Conflicted ports: [9501]"),
         free("{\"Ports\":[9503]}"),
-        ask("1.3 DELETE", format!("DELETE {}", at(OWNER))).soon().accepted(at(OWNER), DELETED),
+        ask("podgroups DELETE", format!("DELETE {}", at(OWNER))).soon().accepted(at(OWNER), DELETED),
         all_gone(),
         ask("10.1: cancelled", "GET /api/ports").document(200, json!([])),
     ]
@@ -155,13 +156,13 @@ fn histories() -> Vec<Row> {
     let path = "GET /api/cntstatushistory";
     let no_instance = "No pod instance provided.";
     vec![
-        ask("1.12", path).refused(400, "No pod group name provided."),
-        ask("1.12", format!("{path}?instance=1")).refused(400, "No pod group name provided."),
-        ask("1.12", format!("{path}?name=row.none.web")).refused(400, no_instance),
-        ask("1.12", format!("{path}?name=row.none.web&instance=one")).refused(400, no_instance),
-        ask("1.12", format!("{path}?name=row.none.web&instance=-1")).refused(400, no_instance),
-        ask("1.12", format!("{path}?name=row.none.web&instance=1")).document(200, json!([])),
-        ask("1.12", format!("{path}?name=row.none.web&instance=-7")).document(200, json!([])),
-        ask("1.12", format!("{path}?name=a%2Fb&instance=0")).document(200, json!([])),
+        ask("cntstatushistory", path).refused(400, "No pod group name provided."),
+        ask("cntstatushistory", format!("{path}?instance=1")).refused(400, "No pod group name provided."),
+        ask("cntstatushistory", format!("{path}?name=row.none.web")).refused(400, no_instance),
+        ask("cntstatushistory", format!("{path}?name=row.none.web&instance=one")).refused(400, no_instance),
+        ask("cntstatushistory", format!("{path}?name=row.none.web&instance=-1")).refused(400, no_instance),
+        ask("cntstatushistory", format!("{path}?name=row.none.web&instance=1")).document(200, json!([])),
+        ask("cntstatushistory", format!("{path}?name=row.none.web&instance=-7")).document(200, json!([])),
+        ask("cntstatushistory", format!("{path}?name=a%2Fb&instance=0")).document(200, json!([])),
     ]
 }

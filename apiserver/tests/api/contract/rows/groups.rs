@@ -1,4 +1,4 @@
-//! Rows of 1.3 and of the decoding rules of 1.1: groups.
+//! Rows of `/api/podgroups`, and of the rules by which bodies are decoded.
 
 use serde_json::{Value, json};
 
@@ -39,27 +39,27 @@ fn zero(change: impl FnOnce(&mut Value)) -> Value {
 fn unknown() -> Vec<Row> {
     let none = at("row.none.web");
     vec![
-        ask("1.3 GET", "GET /api/podgroups").refused(400, NO_NAME),
-        ask("1.3 GET", "GET /api/podgroups?name=").refused(400, NO_NAME),
-        ask("1.3 GET", "GET /api/podgroups?all=false").refused(400, NO_NAME),
-        ask("1.3 GET", "GET /api/podgroups?name=&name=a").refused(400, NO_NAME),
-        ask("1.3 GET", format!("GET {none}")).refused(404, "No such pod group name=row.none.web"),
-        ask("1.3 GET", format!("GET {none}&force_update=T")).refused(404, NO_GROUP),
-        ask("1.3 GET", format!("GET {none}&force_update=yes")).refused(404, "No such pod group name=row.none.web"),
-        ask("1.3 DELETE", "DELETE /api/podgroups").refused(400, NO_NAME),
-        ask("1.3 DELETE", format!("DELETE {none}")).refused(404, NO_GROUP),
-        ask("1.3 DELETE", "DELETE /api/podgroups").form("name=row.none.web").refused(400, NO_NAME),
-        ask("1.3 PATCH", "PATCH /api/podgroups?cmd=replica&num_instances=1").refused(400, NO_NAME),
-        ask("1.3 PATCH", format!("PATCH {none}&cmd=replica&num_instances=1")).refused(404, NO_GROUP),
-        ask("1.3 PATCH", format!("PATCH {none}&cmd=operation&optype=start")).refused(404, NO_GROUP),
-        ask("1.3 PATCH", format!("PATCH {none}&cmd=operation&optype=dance")).refused(404, NO_GROUP),
-        ask("1.3 PATCH", format!("PATCH {none}&cmd=spec")).body(pod("row.none.web")).refused(404, NO_GROUP),
-        ask("1.3 PATCH", "PATCH /api/podgroups?name=a%2Fb&cmd=operation").refused(404, NO_GROUP),
-        ask("1.3 PATCH, Q-20", format!("PATCH {none}")).refused(
+        ask("podgroups GET", "GET /api/podgroups").refused(400, NO_NAME),
+        ask("podgroups GET", "GET /api/podgroups?name=").refused(400, NO_NAME),
+        ask("podgroups GET", "GET /api/podgroups?all=false").refused(400, NO_NAME),
+        ask("podgroups GET", "GET /api/podgroups?name=&name=a").refused(400, NO_NAME),
+        ask("podgroups GET", format!("GET {none}")).refused(404, "No such pod group name=row.none.web"),
+        ask("podgroups GET", format!("GET {none}&force_update=T")).refused(404, NO_GROUP),
+        ask("podgroups GET", format!("GET {none}&force_update=yes")).refused(404, "No such pod group name=row.none.web"),
+        ask("podgroups DELETE", "DELETE /api/podgroups").refused(400, NO_NAME),
+        ask("podgroups DELETE", format!("DELETE {none}")).refused(404, NO_GROUP),
+        ask("podgroups DELETE", "DELETE /api/podgroups").form("name=row.none.web").refused(400, NO_NAME),
+        ask("podgroups PATCH", "PATCH /api/podgroups?cmd=replica&num_instances=1").refused(400, NO_NAME),
+        ask("podgroups PATCH", format!("PATCH {none}&cmd=replica&num_instances=1")).refused(404, NO_GROUP),
+        ask("podgroups PATCH", format!("PATCH {none}&cmd=operation&optype=start")).refused(404, NO_GROUP),
+        ask("podgroups PATCH", format!("PATCH {none}&cmd=operation&optype=dance")).refused(404, NO_GROUP),
+        ask("podgroups PATCH", format!("PATCH {none}&cmd=spec")).body(pod("row.none.web")).refused(404, NO_GROUP),
+        ask("podgroups PATCH", "PATCH /api/podgroups?name=a%2Fb&cmd=operation").refused(404, NO_GROUP),
+        ask("podgroups PATCH, Q-20", format!("PATCH {none}")).refused(
             400,
-            "Unknown command cmd=\"\": should be replica, spec or operation, or for releases strategy, rollout, gate or drained",
+            "Unknown command cmd=\"\": should be replica, spec or operation, or, for rollouts, strategy, rollout, gate or drained",
         ),
-        ask("1.3 PATCH, Q-20", format!("PATCH {none}&cmd=Replica")).refused_for(400, "Unknown command cmd=\"Replica\""),
+        ask("podgroups PATCH, Q-20", format!("PATCH {none}&cmd=Replica")).refused_for(400, "Unknown command cmd=\"Replica\""),
         ask("ours", "GET /api/operations").refused(400, "No operation id provided."),
         ask("ours", "GET /api/operations?id=unknown")
             .refused(404, "No such operation, or not decided yet, or decided long ago"),
@@ -69,8 +69,8 @@ fn unknown() -> Vec<Row> {
 /// Parameters and bodies are checked before the name.
 fn flawed() -> Vec<Row> {
     let none = at("row.none.web");
-    let replica = |more: &str| ask("1.3 replica", format!("PATCH {none}&cmd=replica{more}"));
-    let spec = || ask("1.3 spec", format!("PATCH {none}&cmd=spec"));
+    let replica = |more: &str| ask("podgroups replica", format!("PATCH {none}&cmd=replica{more}"));
+    let spec = || ask("podgroups spec", format!("PATCH {none}&cmd=spec"));
     vec![
         replica("").refused(400, "Bad parameter for num_instances, should be > 0 but -1"),
         replica("&num_instances=5001")
@@ -87,13 +87,13 @@ fn flawed() -> Vec<Row> {
 fn refused_by_state() -> Vec<Row> {
     let removing = "PodGroup is removing, need to wait for that";
     let locked = "Another operation \"Scheduling\" is progressing";
-    let change = |more: &str| ask("1.3 PATCH", format!("PATCH /api/podgroups?name=locked&cmd={more}"));
+    let change = |more: &str| ask("podgroups PATCH", format!("PATCH /api/podgroups?name=locked&cmd={more}"));
     vec![
-        ask("1.3 POST", "POST /api/podgroups").body(demo_group("removing.a.b", 0)).refused(500, removing),
+        ask("podgroups POST", "POST /api/podgroups").body(demo_group("removing.a.b", 0)).refused(500, removing),
         ask("ours", "POST /api/podgroups")
             .body(demo_group("limit.a.b", 0))
             .refused(400, "the number of groups would pass the limit of 1"),
-        ask("1.3 DELETE", "DELETE /api/podgroups?name=locked").refused(423, locked),
+        ask("podgroups DELETE", "DELETE /api/podgroups?name=locked").refused(423, locked),
         change("replica&num_instances=1").refused(423, locked),
         change("spec").body(pod("locked")).refused(423, locked),
         change("operation").refused(423, locked),
@@ -111,33 +111,33 @@ fn undecodable() -> Vec<Row> {
         .chain(["1.5", "1e0", "\"1\"", "true", "[1]"].map(number))
         .chain([group.replace("\"Namespace\":\"row\"", "\"Namespace\":1")])
         .chain([group.replace("\"RestartPolicy\":1", "\"CreatedAt\":\"\"")])
-        .map(|body| ask("1.1 decoding", "POST /api/podgroups").body(body).refused_for(400, UNDECODABLE))
+        .map(|body| ask("decoding", "POST /api/podgroups").body(body).refused_for(400, UNDECODABLE))
         .collect();
     let end = format!("{UNDECODABLE}EOF");
-    rows.push(ask("1.1 decoding", "POST /api/podgroups").body("").refused(400, end.clone()));
-    rows.push(ask("1.1 decoding", "POST /api/podgroups").body("  \n").refused(400, end.clone()));
-    rows.push(ask("1.1 decoding", "POST /api/podgroups").refused(400, end));
+    rows.push(ask("decoding", "POST /api/podgroups").body("").refused(400, end.clone()));
+    rows.push(ask("decoding", "POST /api/podgroups").body("  \n").refused(400, end.clone()));
+    rows.push(ask("decoding", "POST /api/podgroups").refused(400, end));
     rows
 }
 
 fn incomplete() -> Vec<Row> {
     let rows: [(&'static str, &str, Value); 16] = [
-        ("1.3 POST", "/Name", "".into()),
-        ("1.3 POST", "/Namespace", "".into()),
-        ("1.3 POST", "/NumInstances", (-1).into()),
-        ("1.3 POST", "/Pod/Name", "".into()),
-        ("1.3 POST", "/Pod/Namespace", "".into()),
-        ("1.3 POST", "/Pod/Containers", json!([])),
-        ("1.3 POST", "/Pod/Containers", Value::Null),
-        ("1.3 POST", "/Pod/Containers/0/Image", "".into()),
-        ("1.3 POST", "/Pod/Containers/0/CpuLimit", (-1).into()),
-        ("1.3 POST", "/Pod/Containers/0/MemoryLimit", (-1).into()),
-        ("1.3 POST", "/Pod/Containers/0/Expose", (-1).into()),
-        ("1.3 POST", "/Pod/Containers/0/CloudVolumes", json!([{"Type": "some", "Dirs": ["/d"]}])),
-        ("1.3 POST, Q-05", "/Pod/Annotation", "no json".into()),
-        ("1.3 POST, Q-05", "/Pod/Annotation", "[1]".into()),
-        ("1.3 POST, Q-08", "/Pod/Labels", json!({"cc.bdp.lain.deployd.version": "7"})),
-        ("1.3 POST, Q-31", "/Pod/Name", "row.other.web".into()),
+        ("podgroups POST", "/Name", "".into()),
+        ("podgroups POST", "/Namespace", "".into()),
+        ("podgroups POST", "/NumInstances", (-1).into()),
+        ("podgroups POST", "/Pod/Name", "".into()),
+        ("podgroups POST", "/Pod/Namespace", "".into()),
+        ("podgroups POST", "/Pod/Containers", json!([])),
+        ("podgroups POST", "/Pod/Containers", Value::Null),
+        ("podgroups POST", "/Pod/Containers/0/Image", "".into()),
+        ("podgroups POST", "/Pod/Containers/0/CpuLimit", (-1).into()),
+        ("podgroups POST", "/Pod/Containers/0/MemoryLimit", (-1).into()),
+        ("podgroups POST", "/Pod/Containers/0/Expose", (-1).into()),
+        ("podgroups POST", "/Pod/Containers/0/CloudVolumes", json!([{"Type": "some", "Dirs": ["/d"]}])),
+        ("podgroups POST, Q-05", "/Pod/Annotation", "no json".into()),
+        ("podgroups POST, Q-05", "/Pod/Annotation", "[1]".into()),
+        ("podgroups POST, Q-08", "/Pod/Labels", json!({"cc.bdp.lain.deployd.version": "7"})),
+        ("podgroups POST, Q-31", "/Pod/Name", "row.other.web".into()),
     ];
     let wrong = |(paragraph, pointer, value): (&'static str, &str, Value)| {
         let group = zero(|group| {
@@ -147,8 +147,8 @@ fn incomplete() -> Vec<Row> {
         ask(paragraph, "POST /api/podgroups").body(group).refused_for(400, INCOMPLETE)
     };
     let mut rows: Vec<Row> = rows.into_iter().map(wrong).collect();
-    rows.push(ask("1.3 POST", "POST /api/podgroups").body("{}").refused_for(400, INCOMPLETE));
-    rows.push(ask("1.3 POST", "POST /api/podgroups").body("null").refused_for(400, INCOMPLETE));
+    rows.push(ask("podgroups POST", "POST /api/podgroups").body("{}").refused_for(400, INCOMPLETE));
+    rows.push(ask("podgroups POST", "POST /api/podgroups").body("null").refused_for(400, INCOMPLETE));
     rows
 }
 
@@ -160,9 +160,9 @@ fn created() -> Vec<Row> {
         group["Pod"]["Labels"] = json!({"team": "<b>&"});
     });
     vec![
-        ask("1.3 POST", "POST /api/podgroups").body(&group).accepted(at(ZERO), ADDED),
-        ask("1.3 POST", "POST /api/podgroups").body(&group).refused(405, "PodGroup has already existed"),
-        ask("2.1, S4", format!("GET {}", at(ZERO)))
+        ask("podgroups POST", "POST /api/podgroups").body(&group).accepted(at(ZERO), ADDED),
+        ask("podgroups POST", "POST /api/podgroups").body(&group).refused(405, "PodGroup has already existed"),
+        ask("members of a group, S4", format!("GET {}", at(ZERO)))
             .soon()
             .holds(200, "/State", 2)
             .holds(200, "/Healthst", 2)
@@ -171,10 +171,14 @@ fn created() -> Vec<Row> {
             .holds(200, "/OOMkilled", false)
             .holds(200, "/Spec/NumInstances", 0)
             .holds(200, "/Spec/Pod/Labels/team", "<b>&"),
-        ask("3.2, Q-06", format!("GET {}", at(ZERO))).holds(200, "/Spec/Version", 0).holds(200, "/Spec/Pod/Version", 0),
-        ask("3.4, Q-05", format!("GET {}", at(ZERO))).holds(200, "/Spec/Pod/Annotation", "{}"),
-        ask("1.3 GET", format!("GET {}&force_update=true", at(ZERO))).holds(200, "/Spec/Name", ZERO),
-        ask("1.3 GET", format!("GET {}&name=row.none.web", at(ZERO))).holds(200, "/Spec/Name", ZERO),
+        ask("version, Q-06", format!("GET {}", at(ZERO))).holds(200, "/Spec/Version", 0).holds(
+            200,
+            "/Spec/Pod/Version",
+            0,
+        ),
+        ask("creation, Q-05", format!("GET {}", at(ZERO))).holds(200, "/Spec/Pod/Annotation", "{}"),
+        ask("podgroups GET", format!("GET {}&force_update=true", at(ZERO))).holds(200, "/Spec/Name", ZERO),
+        ask("podgroups GET", format!("GET {}&name=row.none.web", at(ZERO))).holds(200, "/Spec/Name", ZERO),
     ]
 }
 
@@ -186,14 +190,14 @@ fn decoded() -> Vec<Row> {
     let body = body
         .replace("\"Image\"", "\"Command\":null,\"Entrypoint\":null,\"LogConfig\":null,\"CreateAt\":null,\"image\"");
     vec![
-        ask("1.1 decoding", "POST /api/podgroups")
+        ask("decoding", "POST /api/podgroups")
             .typed("text/plain", format!("{body} {{ trailing"))
             .accepted(at(odd), ADDED),
-        ask("2.3", format!("GET {}", at(odd)))
+        ask("members of a group", format!("GET {}", at(odd)))
             .holds(200, "/Spec/Pod/Name", odd)
             .holds(200, "/Spec/Pod/Containers/0/LogConfig/Type", "")
             .holds(200, "/Spec/Pod/Containers/0/Entrypoint", Value::Null),
-        ask("1.3 DELETE", format!("DELETE {}&num_instances=3", at(odd))).soon().accepted(at(odd), DELETED),
+        ask("podgroups DELETE", format!("DELETE {}&num_instances=3", at(odd))).soon().accepted(at(odd), DELETED),
     ]
 }
 
@@ -201,26 +205,27 @@ fn scaled() -> Vec<Row> {
     let bad = "Bad parameter for num_instances, should be > 0 but -1";
     let replica = |more: &str| format!("PATCH {}&cmd=replica{more}", at(ZERO));
     vec![
-        ask("1.3 replica", replica("")).refused(400, bad),
-        ask("1.3 replica", replica("&num_instances=")).refused(400, bad),
-        ask("1.3 replica", replica("&num_instances=many")).refused(400, bad),
-        ask("1.3 replica", replica("&num_instances=1.5")).refused(400, bad),
-        ask("1.3 replica", replica("&num_instances=-1")).refused(400, bad),
-        ask("1.3 replica", replica("&num_instances=-7")).refused(400, bad.replace("-1", "-7")),
-        ask("1.3 replica", replica("&num_instances=0")).soon().accepted(at(ZERO), PATCHED),
-        ask("1.3 replica", replica("&num_instances=%2B0&num_instances=9")).accepted(at(ZERO), PATCHED),
-        ask("1.1 forms", "PATCH /api/podgroups?name=row.none.web&cmd=replica")
+        ask("podgroups replica", replica("")).refused(400, bad),
+        ask("podgroups replica", replica("&num_instances=")).refused(400, bad),
+        ask("podgroups replica", replica("&num_instances=many")).refused(400, bad),
+        ask("podgroups replica", replica("&num_instances=1.5")).refused(400, bad),
+        ask("podgroups replica", replica("&num_instances=-1")).refused(400, bad),
+        ask("podgroups replica", replica("&num_instances=-7")).refused(400, bad.replace("-1", "-7")),
+        ask("podgroups replica", replica("&num_instances=0")).soon().accepted(at(ZERO), PATCHED),
+        ask("podgroups replica", replica("&num_instances=%2B0&num_instances=9")).accepted(at(ZERO), PATCHED),
+        ask("forms", "PATCH /api/podgroups?name=row.none.web&cmd=replica")
             .form(format!("name={ZERO}&num_instances=0"))
             .accepted(at(ZERO), PATCHED),
-        ask("1.1 forms", format!("PATCH {}&num_instances=7", at(ZERO)))
+        ask("forms", format!("PATCH {}&num_instances=7", at(ZERO)))
             .form("cmd=replica&num_instances=0")
             .accepted(at(ZERO), PATCHED),
-        ask("1.3 replica, Q-19", replica("&num_instances=0&restart_policy=onfail")).accepted(at(ZERO), PATCHED),
-        ask("1.3 replica, Q-19", format!("GET {}", at(ZERO))).holds(200, "/Spec/RestartPolicy", 2),
-        ask("1.3 replica, Q-19", replica("&num_instances=0&restart_policy=never")).accepted(at(ZERO), PATCHED),
-        ask("1.3 replica, Q-19", format!("GET {}", at(ZERO))).holds(200, "/Spec/RestartPolicy", 0),
-        ask("1.3 replica, Q-19", replica("&num_instances=0&restart_policy=Always")).refused_for(400, "Bad parameter"),
-        ask("3.2", format!("GET {}", at(ZERO))).holds(200, "/Spec/Version", 0),
+        ask("podgroups replica, Q-19", replica("&num_instances=0&restart_policy=onfail")).accepted(at(ZERO), PATCHED),
+        ask("podgroups replica, Q-19", format!("GET {}", at(ZERO))).holds(200, "/Spec/RestartPolicy", 2),
+        ask("podgroups replica, Q-19", replica("&num_instances=0&restart_policy=never")).accepted(at(ZERO), PATCHED),
+        ask("podgroups replica, Q-19", format!("GET {}", at(ZERO))).holds(200, "/Spec/RestartPolicy", 0),
+        ask("podgroups replica, Q-19", replica("&num_instances=0&restart_policy=Always"))
+            .refused_for(400, "Bad parameter"),
+        ask("version", format!("GET {}", at(ZERO))).holds(200, "/Spec/Version", 0),
     ]
 }
 
@@ -244,40 +249,42 @@ fn patched() -> Vec<Row> {
     other["Version"] = 55.into();
     other["Labels"] = json!({});
     let version = |version: u32| {
-        let shown = ask("3.2, 3.8", format!("GET {}", at(ZERO))).soon();
+        let shown = ask("version", format!("GET {}", at(ZERO))).soon();
         shown.holds(200, "/Spec/Version", version).holds(200, "/Spec/Pod/Version", version).holds(200, "/State", 2)
     };
     vec![
-        ask("1.3 spec", &*spec).refused(400, format!("{bad}EOF")),
-        ask("1.3 spec", &*spec).body("[]").refused_for(400, bad),
-        ask("1.3 spec", &*spec).body(with("/Containers/0/MemoryLimit", "16m".into())).refused_for(400, bad),
-        ask("1.3 spec", &*spec).body("{}").refused_for(400, missing),
-        ask("1.3 spec", &*spec).body(with("/Containers", json!([]))).refused_for(400, missing),
-        ask("1.3 spec", &*spec).body(with("/Containers/0/Image", "".into())).refused_for(400, missing),
-        ask("1.3 spec, Q-05", &*spec).body(with("/Annotation", "{".into())).refused_for(400, missing),
-        ask("1.3 spec", &*spec).body(with("/Containers/0/MemoryLimit", (32 << 20).into())).accepted(at(ZERO), PATCHED),
+        ask("podgroups spec", &*spec).refused(400, format!("{bad}EOF")),
+        ask("podgroups spec", &*spec).body("[]").refused_for(400, bad),
+        ask("podgroups spec", &*spec).body(with("/Containers/0/MemoryLimit", "16m".into())).refused_for(400, bad),
+        ask("podgroups spec", &*spec).body("{}").refused_for(400, missing),
+        ask("podgroups spec", &*spec).body(with("/Containers", json!([]))).refused_for(400, missing),
+        ask("podgroups spec", &*spec).body(with("/Containers/0/Image", "".into())).refused_for(400, missing),
+        ask("podgroups spec, Q-05", &*spec).body(with("/Annotation", "{".into())).refused_for(400, missing),
+        ask("podgroups spec", &*spec)
+            .body(with("/Containers/0/MemoryLimit", (32 << 20).into()))
+            .accepted(at(ZERO), PATCHED),
         version(1).holds(200, "/Spec/Pod/Containers/0/MemoryLimit", 32 << 20),
-        ask("1.3 spec, Q-03", &*spec)
+        ask("podgroups spec, Q-03", &*spec)
             .body(with("/Containers/0/MemoryLimit", 0.into()))
             .soon()
             .accepted(at(ZERO), PATCHED),
         version(2).holds(200, "/Spec/Pod/Containers/0/MemoryLimit", 32 << 20),
-        ask("3.8", &*spec).body(with("/Containers/0/CpuLimit", 0.into())).soon().accepted(at(ZERO), PATCHED),
+        ask("merged spec", &*spec).body(with("/Containers/0/CpuLimit", 0.into())).soon().accepted(at(ZERO), PATCHED),
         version(3).holds(200, "/Spec/Pod/Containers/0/CpuLimit", 1).holds(
             200,
             "/Spec/Pod/Containers/0/MemoryLimit",
             16 << 20,
         ),
-        ask("3.8: name, namespace and network stay", &*spec).body(other).soon().accepted(at(ZERO), PATCHED),
+        ask("merged spec: name, namespace and network stay", &*spec).body(other).soon().accepted(at(ZERO), PATCHED),
         version(4).holds(200, "/Spec/Pod/Name", ZERO).holds(200, "/Spec/Pod/Namespace", "row").holds(
             200,
             "/Spec/Pod/Network",
             "",
         ),
-        ask("3.8, Q-46: the same again", &*spec).body(pod(ZERO)).soon().accepted(at(ZERO), PATCHED),
+        ask("merged spec, Q-46: the same again", &*spec).body(pod(ZERO)).soon().accepted(at(ZERO), PATCHED),
         version(5).holds(200, "/Spec/NumInstances", 0),
         // A form is read for its parameters, and then there is no body left.
-        ask("1.1 forms", &*spec).form(pod(ZERO)).refused(400, format!("{bad}EOF")),
+        ask("forms", &*spec).form(pod(ZERO)).refused(400, format!("{bad}EOF")),
     ]
 }
 
@@ -294,19 +301,19 @@ fn operated() -> Vec<Row> {
         "&optype=stop&instance=one",
     ];
     let row = |more| {
-        ask("1.3 operation", format!("PATCH {}&cmd=operation{more}", at(ZERO))).soon().accepted(at(ZERO), PATCHED)
+        ask("podgroups operation", format!("PATCH {}&cmd=operation{more}", at(ZERO))).soon().accepted(at(ZERO), PATCHED)
     };
     let mut rows: Vec<Row> = more.into_iter().map(row).collect();
     let drift = format!("PATCH /api/nodes?from=nowhere&cmd=drift&pg={ZERO}&pg_instance=3");
-    rows.push(ask("1.5, Q-02", drift).refused(404, "instance 3 not existed, the PodGroup has 0"));
+    rows.push(ask("nodes, Q-02", drift).refused(404, "instance 3 not existed, the PodGroup has 0"));
     rows
 }
 
 fn removed() -> Vec<Row> {
     vec![
-        ask("1.3 DELETE", format!("DELETE {}", at(ZERO))).soon().accepted(at(ZERO), DELETED),
-        ask("1.3 DELETE, S5", format!("GET {}", at(ZERO))).refused(404, format!("No such pod group name={ZERO}")),
-        ask("1.3 DELETE", format!("DELETE {}", at(ZERO))).refused(404, NO_GROUP),
+        ask("podgroups DELETE", format!("DELETE {}", at(ZERO))).soon().accepted(at(ZERO), DELETED),
+        ask("podgroups DELETE, S5", format!("GET {}", at(ZERO))).refused(404, format!("No such pod group name={ZERO}")),
+        ask("podgroups DELETE", format!("DELETE {}", at(ZERO))).refused(404, NO_GROUP),
         all_gone(),
     ]
 }

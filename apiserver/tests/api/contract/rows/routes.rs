@@ -1,4 +1,4 @@
-//! Rows of 1.1, 1.2 and 1.13: routing, redirects, methods, unknown paths, counters.
+//! Rows of all routes: redirects, methods, unknown paths; and `/debug/vars`: counters.
 
 use super::row::{Row, ask};
 
@@ -37,12 +37,12 @@ pub(super) fn rows() -> Vec<Row> {
         for method in lacking {
             let word = format!("{}{}", &method[..1], method[1..].to_lowercase());
             rows.push(
-                ask("1.1 methods", format!("{method} {path}")).refused(405, format!("{word} method is not supported")),
+                ask("methods", format!("{method} {path}")).refused(405, format!("{word} method is not supported")),
             );
         }
-        rows.push(ask("1.1 HEAD", format!("HEAD {path}")).nothing(405));
-        rows.push(ask("1.1 OPTIONS", format!("OPTIONS {path}")).nothing(200).header(200, "allow", ALLOW));
-        let trace = ask("1.1 other methods", format!("TRACE {path}"));
+        rows.push(ask("HEAD", format!("HEAD {path}")).nothing(405));
+        rows.push(ask("OPTIONS", format!("OPTIONS {path}")).nothing(200).header(200, "allow", ALLOW));
+        let trace = ask("other methods", format!("TRACE {path}"));
         rows.push(trace.refused_by_router(405, "Method is not allowed").header(405, "allow", ALLOW));
     }
     for (path, _) in PATHS.into_iter().chain([("/debug/vars", &[][..])]) {
@@ -59,7 +59,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 fn redirected(method: &str, wrong: &str, status: u16, right: &str) -> Row {
-    ask("1.1 redirects", format!("{method} {wrong}?name=a%20b&x=1"))
+    ask("redirects", format!("{method} {wrong}?name=a%20b&x=1"))
         .header(status, "location", format!("{right}?name=a%20b&x=1"))
         .nothing(status)
 }
@@ -77,9 +77,9 @@ fn unknown() -> Vec<Row> {
         "PATCH /debug",
         "OPTIONS /api/unknown",
     ];
-    let row = |request| ask("1.1 unknown path", request).refused_by_router(404, "Page not found");
+    let row = |request| ask("unknown path", request).refused_by_router(404, "Page not found");
     let mut rows: Vec<Row> = requests.into_iter().map(row).collect();
-    rows.push(ask("1.1 unknown path", "HEAD /api/unknown").nothing(404));
+    rows.push(ask("unknown path", "HEAD /api/unknown").nothing(404));
     rows
 }
 
@@ -100,11 +100,11 @@ fn counters() -> Vec<Row> {
         "latency_p95",
         "latency_recent",
     ];
-    let mut rows = vec![ask("1.13", "GET /debug/vars").keys(200, &keys)];
+    let mut rows = vec![ask("debug/vars", "GET /debug/vars").keys(200, &keys)];
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
-        rows.push(ask("1.13", format!("{method} /debug/vars")).refused_by_router(405, "Method is not allowed"));
+        rows.push(ask("debug/vars", format!("{method} /debug/vars")).refused_by_router(405, "Method is not allowed"));
     }
-    rows.push(ask("1.13", "HEAD /debug/vars").nothing(405));
-    rows.push(ask("1.13", "OPTIONS /debug/vars").nothing(200));
+    rows.push(ask("debug/vars", "HEAD /debug/vars").nothing(405));
+    rows.push(ask("debug/vars", "OPTIONS /debug/vars").nothing(200));
     rows
 }

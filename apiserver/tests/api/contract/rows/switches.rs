@@ -1,4 +1,4 @@
-//! Rows of 1.6, 1.9, 1.11 and of the read-only switch of 1.1: engine config, maintenance, guard, callbacks.
+//! Rows of `/api/engine`, `/api/status`, `/api/guard` and `/api/notifies`, and of the read-only switch.
 
 use serde_json::json;
 
@@ -27,18 +27,18 @@ fn config() -> Vec<Row> {
     let path = "PATCH /api/engine/config";
     let format = "Invalid Engine Config params format: ";
     vec![
-        ask("1.6", "GET /api/engine/config").document(200, shown(false, false)),
-        ask("1.6", path).refused(400, format!("{format}EOF")),
-        ask("1.6", path).body("{\"readonly\":\"true\"}").refused_for(400, format),
-        ask("1.6", path).body("{\"readonly\":1}").refused_for(400, format),
-        ask("1.6", path).body("[]").refused_for(400, format),
-        ask("1.6: absent keys stay", path).body("{}").document(200, shown(false, false)),
-        ask("1.1 decoding", path).body("null").document(200, shown(false, false)),
-        ask("1.1 decoding", path).body("{\"readonly\":null}").document(200, shown(false, false)),
-        ask("1.1 parameters", "PATCH /api/engine/maintenance?on=TRue").document(200, shown(false, false)),
-        ask("1.6", "PATCH /api/engine/maintenance").document(200, shown(false, false)),
-        ask("1.1 parameters", "PATCH /api/engine/maintenance?on=1").document(200, shown(false, true)),
-        ask("1.6", "PATCH /api/engine/config")
+        ask("engine", "GET /api/engine/config").document(200, shown(false, false)),
+        ask("engine", path).refused(400, format!("{format}EOF")),
+        ask("engine", path).body("{\"readonly\":\"true\"}").refused_for(400, format),
+        ask("engine", path).body("{\"readonly\":1}").refused_for(400, format),
+        ask("engine", path).body("[]").refused_for(400, format),
+        ask("engine: absent keys stay", path).body("{}").document(200, shown(false, false)),
+        ask("decoding", path).body("null").document(200, shown(false, false)),
+        ask("decoding", path).body("{\"readonly\":null}").document(200, shown(false, false)),
+        ask("parameters", "PATCH /api/engine/maintenance?on=TRue").document(200, shown(false, false)),
+        ask("engine", "PATCH /api/engine/maintenance").document(200, shown(false, false)),
+        ask("parameters", "PATCH /api/engine/maintenance?on=1").document(200, shown(false, true)),
+        ask("engine", "PATCH /api/engine/config")
             .body("{\"maintenance\":false,\"readonly\":null}")
             .document(200, shown(false, false)),
     ]
@@ -46,16 +46,16 @@ fn config() -> Vec<Row> {
 
 fn read_only() -> Vec<Row> {
     let mut rows = vec![
-        ask("1.6", "PATCH /api/engine/config").form("{\"READONLY\":true} rest").document(200, shown(true, false)),
-        ask("1.6", "GET /api/engine/config").document(200, shown(true, false)),
+        ask("engine", "PATCH /api/engine/config").form("{\"READONLY\":true} rest").document(200, shown(true, false)),
+        ask("engine", "GET /api/engine/config").document(200, shown(true, false)),
     ];
     rows.extend(shut());
     rows.extend([
-        ask("1.6: absent keys stay", "PATCH /api/engine/config")
+        ask("engine: absent keys stay", "PATCH /api/engine/config")
             .body("{\"maintenance\":true}")
             .document(200, shown(true, true)),
-        ask("1.6", "PATCH /api/engine/config").body("{\"maintenance\":false}").document(200, shown(true, false)),
-        ask("1.6", "PATCH /api/engine/config").body("{\"readonly\":false}").document(200, shown(false, false)),
+        ask("engine", "PATCH /api/engine/config").body("{\"maintenance\":false}").document(200, shown(true, false)),
+        ask("engine", "PATCH /api/engine/config").body("{\"readonly\":false}").document(200, shown(false, false)),
     ]);
     rows.extend(open());
     rows
@@ -63,94 +63,93 @@ fn read_only() -> Vec<Row> {
 
 /// Maintenance shuts the same doors.
 fn maintained() -> Vec<Row> {
-    let mut rows = vec![ask("1.6", "PATCH /api/engine/maintenance?on=true").document(200, shown(false, true))];
+    let mut rows = vec![ask("engine", "PATCH /api/engine/maintenance?on=true").document(200, shown(false, true))];
     rows.extend(shut());
-    rows.push(ask("1.6: no parameter is off", "PATCH /api/engine/maintenance").document(200, shown(false, false)));
+    rows.push(ask("engine: no parameter is off", "PATCH /api/engine/maintenance").document(200, shown(false, false)));
     rows.extend(open());
-    rows.push(ask("1.1 forms", "PATCH /api/engine/maintenance?on=0").form("on=t").document(200, shown(false, true)));
-    rows.push(ask("1.6", "PATCH /api/engine/maintenance?on=nonsense").document(200, shown(false, false)));
+    rows.push(ask("forms", "PATCH /api/engine/maintenance?on=0").form("on=t").document(200, shown(false, true)));
+    rows.push(ask("engine", "PATCH /api/engine/maintenance?on=nonsense").document(200, shown(false, false)));
     rows
 }
 
 /// Everything but GET and OPTIONS outside `/api/engine/`. The first row of each apiserver waits: a HEAD or an unknown path may be
 /// answered as before until the switch is known there.
 fn shut() -> Vec<Row> {
-    let refused = |request: String| ask("1.1 read-only", request).text(403, TEXT, SHUT);
+    let refused = |request: String| ask("read-only", request).text(403, TEXT, SHUT);
     let mut rows = vec![refused("POST /api/unknown".to_owned()).soon(), refused("POST /api/unknown".to_owned()).soon()];
     for (path, _) in PATHS {
         if path.starts_with("/api/engine/") {
-            rows.push(ask("1.1 read-only", format!("DELETE {path}")).refused(405, "Delete method is not supported"));
+            rows.push(ask("read-only", format!("DELETE {path}")).refused(405, "Delete method is not supported"));
             continue;
         }
         rows.extend(["POST", "PUT", "PATCH", "DELETE", "TRACE"].map(|method| refused(format!("{method} {path}"))));
-        rows.push(ask("1.1 read-only", format!("HEAD {path}")).nothing(403));
-        rows.push(ask("1.1 read-only", format!("OPTIONS {path}")).nothing(200));
-        rows.push(ask("1.1 read-only", format!("DELETE {path}/")).header(307, "location", path));
+        rows.push(ask("read-only", format!("HEAD {path}")).nothing(403));
+        rows.push(ask("read-only", format!("OPTIONS {path}")).nothing(200));
+        rows.push(ask("read-only", format!("DELETE {path}/")).header(307, "location", path));
     }
     rows.extend([
         refused("DELETE /api/podgroups?name=row.none.web".to_owned()),
         refused("PATCH /debug/vars".to_owned()),
         refused("DELETE /".to_owned()),
-        ask("1.1 read-only", "POST /api/podgroups").body(demo_group("row.shut.web", 1)).text(403, TEXT, SHUT),
-        ask("1.1 read-only", "POST /api/engine/config").refused(405, "Post method is not supported"),
-        ask("1.1 read-only", "HEAD /api/engine/config").nothing(405),
-        ask("1.1 read-only", "DELETE /api/engine/nothing").refused_by_router(404, "Page not found"),
-        ask("1.1 read-only", "OPTIONS /api/unknown").refused_by_router(404, "Page not found"),
-        ask("1.1 read-only", "POST /api/PODGROUPS/").header(307, "location", "/api/podgroups"),
+        ask("read-only", "POST /api/podgroups").body(demo_group("row.shut.web", 1)).text(403, TEXT, SHUT),
+        ask("read-only", "POST /api/engine/config").refused(405, "Post method is not supported"),
+        ask("read-only", "HEAD /api/engine/config").nothing(405),
+        ask("read-only", "DELETE /api/engine/nothing").refused_by_router(404, "Page not found"),
+        ask("read-only", "OPTIONS /api/unknown").refused_by_router(404, "Page not found"),
+        ask("read-only", "POST /api/PODGROUPS/").header(307, "location", "/api/podgroups"),
         ask("ours", "GET /api/podgroups?all=true").document(200, json!({"PodGroups": [], "Next": ""})),
-        ask("1.1 read-only", "PUT /api/depends").body(pod("row.none.web")).text(403, TEXT, SHUT),
-        ask("1.1 read-only", "GET /api/podgroups?name=row.none.web&force_update=true")
-            .refused(404, "PodGroup not existed"),
-        ask("1.1 read-only", "GET /api/status").document(200, json!({"status": "started"})),
-        ask("1.1 read-only", "GET /api/guard").document(200, json!({"guard": "working"})),
-        ask("1.1 read-only", "GET /api/unknown").refused_by_router(404, "Page not found"),
+        ask("read-only", "PUT /api/depends").body(pod("row.none.web")).text(403, TEXT, SHUT),
+        ask("read-only", "GET /api/podgroups?name=row.none.web&force_update=true").refused(404, "PodGroup not existed"),
+        ask("read-only", "GET /api/status").document(200, json!({"status": "started"})),
+        ask("read-only", "GET /api/guard").document(200, json!({"guard": "working"})),
+        ask("read-only", "GET /api/unknown").refused_by_router(404, "Page not found"),
     ]);
     rows
 }
 
 /// After read-only is switched off, requests are accepted.
 fn open() -> Vec<Row> {
-    let row = || ask("1.1 read-only", "DELETE /api/podgroups?name=row.none.web").refused(404, "PodGroup not existed");
-    let unknown = || ask("1.1 read-only", "POST /api/unknown").soon().refused_by_router(404, "Page not found");
+    let row = || ask("read-only", "DELETE /api/podgroups?name=row.none.web").refused(404, "PodGroup not existed");
+    let unknown = || ask("read-only", "POST /api/unknown").soon().refused_by_router(404, "Page not found");
     vec![row(), row(), unknown(), unknown()]
 }
 
-/// Rows of 1.7.
+/// Rows of `/api/status`.
 pub(crate) fn stopped() -> Vec<Row> {
     let status = "PATCH /api/status";
     let format = "Invalid Status params format: ";
     let neither = "Invalid Status, it should be start or stop";
     vec![
-        ask("1.7", "GET /api/status").document(200, json!({"status": "started"})),
-        ask("1.7", status).refused(400, format!("{format}EOF")),
-        ask("1.7", status).body("{\"status\":1}").refused_for(400, format),
-        ask("1.7", status).body("{}").refused(400, neither),
-        ask("1.7", status).body("null").refused(400, neither),
-        ask("1.7", status).body("{\"status\":\"started\"}").refused(400, neither),
-        ask("1.7", status).body("{\"STATUS\":\"stop\"} rest").text(202, JSON, "\"Accept\"\n"),
-        ask("1.7", "GET /api/status").document(200, json!({"status": "stopped"})),
-        ask("1.7: idempotent", status).form("{\"status\":\"stop\"}").text(202, JSON, "\"Accept\"\n"),
+        ask("status", "GET /api/status").document(200, json!({"status": "started"})),
+        ask("status", status).refused(400, format!("{format}EOF")),
+        ask("status", status).body("{\"status\":1}").refused_for(400, format),
+        ask("status", status).body("{}").refused(400, neither),
+        ask("status", status).body("null").refused(400, neither),
+        ask("status", status).body("{\"status\":\"started\"}").refused(400, neither),
+        ask("status", status).body("{\"STATUS\":\"stop\"} rest").text(202, JSON, "\"Accept\"\n"),
+        ask("status", "GET /api/status").document(200, json!({"status": "stopped"})),
+        ask("status: idempotent", status).form("{\"status\":\"stop\"}").text(202, JSON, "\"Accept\"\n"),
     ]
 }
 
 pub(crate) fn started() -> Vec<Row> {
-    let start = || ask("1.7", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n");
-    vec![start(), start(), ask("1.7", "GET /api/status").document(200, json!({"status": "started"}))]
+    let start = || ask("status", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n");
+    vec![start(), start(), ask("status", "GET /api/status").document(200, json!({"status": "started"}))]
 }
 
 /// Always 200; no parameter means sleep.
 fn guard() -> Vec<Row> {
     let ok = json!({"successed": "OK"});
-    let is = |word: &str| ask("1.11", "GET /api/guard").document(200, json!({"guard": word}));
+    let is = |word: &str| ask("guard", "GET /api/guard").document(200, json!({"guard": word}));
     vec![
         is("working"),
-        ask("1.11", "POST /api/guard").document(200, ok.clone()),
+        ask("guard", "POST /api/guard").document(200, ok.clone()),
         is("sleeping"),
-        ask("1.11", "POST /api/guard?work=T").document(200, ok.clone()),
+        ask("guard", "POST /api/guard?work=T").document(200, ok.clone()),
         is("working"),
-        ask("1.1 parameters", "POST /api/guard?work=yes").document(200, ok.clone()),
+        ask("parameters", "POST /api/guard?work=yes").document(200, ok.clone()),
         is("sleeping"),
-        ask("1.1 forms", "POST /api/guard?work=false").form("work=true").document(200, ok),
+        ask("forms", "POST /api/guard?work=false").form("work=true").document(200, ok),
         is("working"),
     ]
 }
@@ -160,27 +159,27 @@ fn callbacks() -> Vec<Row> {
     let one = "http://127.0.0.1:9/one";
     let add = |callback: &str| {
         let request = format!("POST /api/notifies?callback={callback}");
-        ask("1.9 POST", request).accepted(url, "notify will be added")
+        ask("notifies POST", request).accepted(url, "notify will be added")
     };
     let remove = |callback: &str| format!("DELETE /api/notifies?callback={callback}");
     let removed = "notify uri will be deleted from the orc engine.";
     vec![
-        ask("1.9 GET", "GET /api/notifies").refused(404, "No notify found"),
-        ask("1.9 POST", "POST /api/notifies").refused(400, "constaint type required"),
-        ask("1.9 POST", "POST /api/notifies?callback=").refused(400, "constaint type required"),
-        ask("1.9 POST", "POST /api/notifies?callback=relative").refused_for(400, "callback url not valid: "),
+        ask("notifies GET", "GET /api/notifies").refused(404, "No notify found"),
+        ask("notifies POST", "POST /api/notifies").refused(400, "constaint type required"),
+        ask("notifies POST", "POST /api/notifies?callback=").refused(400, "constaint type required"),
+        ask("notifies POST", "POST /api/notifies?callback=relative").refused_for(400, "callback url not valid: "),
         // The original takes it, and can never post to it.
-        ask("1.9 POST", "POST /api/notifies?callback=/x").refused_for(400, "callback url not valid: "),
-        ask("1.9 DELETE", "DELETE /api/notifies").refused(400, "callback value requird"),
-        ask("1.9 DELETE", remove(one)).refused(404, "Notify uri not existed"),
+        ask("notifies POST", "POST /api/notifies?callback=/x").refused_for(400, "callback url not valid: "),
+        ask("notifies DELETE", "DELETE /api/notifies").refused(400, "callback value requird"),
+        ask("notifies DELETE", remove(one)).refused(404, "Notify uri not existed"),
         add(one),
-        ask("1.9 POST: twice is once", "POST /api/notifies")
+        ask("notifies POST: twice is once", "POST /api/notifies")
             .form(format!("callback={one}"))
             .accepted(url, "notify will be added"),
         add("http://127.0.0.1:9/two"),
-        ask("1.9 GET", "GET /api/notifies").document(200, json!([one, "http://127.0.0.1:9/two"])),
-        ask("1.9 DELETE", remove(one)).accepted(url, removed),
-        ask("1.9 DELETE", remove("http://127.0.0.1:9/two")).accepted(url, removed),
-        ask("1.9 GET", "GET /api/notifies").refused(404, "No notify found"),
+        ask("notifies GET", "GET /api/notifies").document(200, json!([one, "http://127.0.0.1:9/two"])),
+        ask("notifies DELETE", remove(one)).accepted(url, removed),
+        ask("notifies DELETE", remove("http://127.0.0.1:9/two")).accepted(url, removed),
+        ask("notifies GET", "GET /api/notifies").refused(404, "No notify found"),
     ]
 }

@@ -21,7 +21,7 @@ use crate::rollout::availability::is_available;
 use crate::rollout::controller::{self, RolloutFacts, RolloutPod, RolloutState, SurgePod, UnitFacts};
 use crate::rollout::failure::Signs;
 use crate::rollout::moment::Moment;
-use crate::rollout::recreate::PodPhase;
+use crate::rollout::ranking::PodPhase;
 
 /// The target of a group without a rollout: every revision differs from it.
 const NOWHERE: u32 = u32::MAX;

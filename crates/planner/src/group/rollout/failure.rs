@@ -3,7 +3,7 @@
 use contract::record::Slot;
 use contract::report::PodFacts;
 
-use super::super::last_error::{HELD, is_about_held, is_about_stuck};
+use super::super::last_error::{PAUSED, is_about_pause, is_about_stuck};
 use super::super::{Planning, index_of};
 use super::settings::drain_policy;
 use crate::rollout::controller::{Cause, Failure, RolloutState};
@@ -66,23 +66,23 @@ impl Planning<'_> {
         if self.record.proven.is_some_and(|proven| proven != self.record.spec.version) {
             remedies.push("undo goes back");
         }
-        let text = format!("{HELD}revision {}: {}; {}", release.target, failure.message(), remedies.join(", "));
+        let text = format!("{PAUSED}revision {}: {}; {}", release.target, failure.message(), remedies.join(", "));
         if self.record.last_error != text {
             self.record.to_mut().last_error = text;
         }
     }
 
     pub(super) fn clear_paused_error(&mut self) {
-        if is_about_held(&self.record.last_error) {
+        if is_about_pause(&self.record.last_error) {
             self.record.to_mut().last_error.clear();
         }
     }
 
-    /// Returns to the last completed revision. The rollout towards it starts with the next plan.
+    /// Returns to the last completed revision. The rollout towards it starts with the next plan.
     pub(super) fn roll_back_release(&mut self, release: &RolloutState) {
         let (Some(proven), Some(failure)) = (self.completed_version(), &release.failure) else { return };
         let instance = failure.slots.first().copied().unwrap_or(1);
-        let why = format!("revision {} was taken back to revision {proven}: {}", release.target, failure.message());
+        let why = format!("rolled back from revision {} to revision {proven}: {}", release.target, failure.message());
         self.restore_version(proven, why, instance);
         let now = self.now;
         self.wake(now);

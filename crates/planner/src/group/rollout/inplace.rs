@@ -33,7 +33,7 @@ impl Planning<'_> {
         }
     }
 
-    /// False if it is not possible now.
+    /// Gives the instance the current revision by the method that its change allows. False if it is not possible now.
     pub(super) fn renew_instance(&mut self, index: usize) -> bool {
         if self.status(index) == PodStatus::Unreachable {
             self.note_stuck(index, "its node does not answer");

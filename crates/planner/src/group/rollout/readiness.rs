@@ -73,7 +73,7 @@ impl Planning<'_> {
         if reported > self.now + FAR_AHEAD { slot.since } else { reported.min(self.now) }
     }
 
-    /// Whether the containers have the desired spec. A node that reports no digest is trusted, except after a live update,
+    /// Whether the containers have the desired spec. A node that reports no digest is trusted, except after a live update,
     /// which only the digest can confirm.
     fn has_its_spec(&self, slot: &Slot, observed: Option<&PodFacts>) -> bool {
         let Some(observed) = observed else { return false };

@@ -89,12 +89,7 @@ fn transit(draft: &mut Draft<'_>, batched: BatchStrategy) {
     match (transition.action, group) {
         (transition::TransitionAction::StartBatch, Some((kind, add))) => start(draft, kind, &add),
         (transition::TransitionAction::StartBatch, None)
-        | (
-            transition::TransitionAction::Nothing
-            | transition::TransitionAction::Finish
-            | transition::TransitionAction::ResetConfirm,
-            _,
-        ) => {}
+        | (transition::TransitionAction::Nothing | transition::TransitionAction::Finish, _) => {}
     }
 }
 

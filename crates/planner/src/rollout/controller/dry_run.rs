@@ -11,7 +11,7 @@ use super::draft::{self, Draft};
 use super::facts::{RolloutFacts, RolloutPod, Slot};
 use crate::rollout::batches::BatchKind;
 use crate::rollout::numbers::sum;
-use crate::rollout::recreate::PodPhase;
+use crate::rollout::ranking::PodPhase;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulatedStep {

@@ -16,8 +16,8 @@ use crate::rollout::failure::Signs;
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
+use crate::rollout::ranking::PodPhase;
 use crate::rollout::ranking::{self, Readiness};
-use crate::rollout::recreate::PodPhase;
 
 /// How instances come to another revision. The serial upgrade has its own planner in `group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub struct RolloutPod {
     /// The deletion cost that its owner set.
     pub cost: i32,
     pub signs: Signs,
-    /// No user reported in time that it is drained.
+    /// The client did not declare it drained in time.
     pub is_hook_overdue: bool,
     /// It is healthy, but no user set one of its readiness gates to true in time.
     pub is_gate_overdue: bool,
@@ -219,7 +219,6 @@ impl RolloutFacts {
             created: pod.created,
             cost: pod.cost,
             restarts: pod.signs.restarts,
-            sidecar_restarts: 0,
             is_active: !pod.phase.is_finished(),
         }
     }

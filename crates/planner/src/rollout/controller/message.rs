@@ -6,15 +6,15 @@ use super::state::{Cause, Failure};
 const MOST_NAMED: usize = 20;
 
 impl Failure {
-    /// For example `instance 2 finds no place (no node fits: …)`.
+    /// For example `instance 2 is unschedulable (no node fits: …)`.
     pub fn message(&self) -> String {
         let is_one = self.slots.len() == 1;
         let what = match (self.cause, is_one) {
             (Cause::Crashing, true) => "is crash-looping",
             (Cause::Crashing, false) => "are crash-looping",
-            (Cause::ImageHopeless, _) => "cannot have the image",
-            (Cause::Unschedulable, true) => "finds no place",
-            (Cause::Unschedulable, false) => "find no place",
+            (Cause::ImageHopeless, _) => "cannot pull the image",
+            (Cause::Unschedulable, true) => "is unschedulable",
+            (Cause::Unschedulable, false) => "are unschedulable",
             (Cause::HookOverdue, true) => "was not drained in time",
             (Cause::HookOverdue, false) => "were not drained in time",
             (Cause::GateOverdue, true) => "has a readiness gate that was not made true in time",
@@ -51,8 +51,8 @@ mod tests {
             since: Moment::from_secs(0),
             why: "no node fits: there is no node".to_owned(),
         };
-        assert_eq!(failure(vec![2]).message(), "instance 2 finds no place (no node fits: there is no node)");
-        assert!(failure(vec![2, 3]).message().starts_with("instances 2, 3 find no place"));
+        assert_eq!(failure(vec![2]).message(), "instance 2 is unschedulable (no node fits: there is no node)");
+        assert!(failure(vec![2, 3]).message().starts_with("instances 2, 3 are unschedulable"));
         let all: Vec<u32> = (1..=22).collect();
         assert!(instances(&all).ends_with("19, 20 and 2 more"), "{}", instances(&all));
         assert_eq!(instances(&[]), "no instance in particular");

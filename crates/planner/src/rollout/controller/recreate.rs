@@ -24,7 +24,7 @@ fn step(draft: &mut Draft<'_>) {
     let new = count(draft.running().filter(|slot| draft.is_updated(slot)));
     let leaving = sum(draft.slots.iter().map(|slot| slot.leaving).chain([draft.strays]));
     let wanted = count(draft.running());
-    match recreate::step(wanted, (new > 0).then_some(new), &[OldSet { spec: old, actual: leaving }], &[]) {
+    match recreate::step(wanted, (new > 0).then_some(new), &[OldSet { spec: old, actual: leaving }]) {
         RecreateStep::ScaleOldToZero if !draft.state.is_held() => retire(draft),
         RecreateStep::CreateNew(_) | RecreateStep::ScaleNew(_) => fill(draft),
         RecreateStep::ScaleOldToZero | RecreateStep::WaitForOldPods | RecreateStep::Nothing => {}

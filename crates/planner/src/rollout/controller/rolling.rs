@@ -39,7 +39,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
     let replacement = match (settings.keeps_addresses, settings.replacement) {
         (true, _) => PodReplacement::Started,
         (false, Some(replacement)) => replacement,
-        (false, None) => default_replacement(budget_strategy(settings.strategy), &limits, false),
+        (false, None) => default_replacement(budget_strategy(settings.strategy), &limits),
     };
     if draft.facts.is_blind && replacement.counted(1) > 0 {
         // Until all nodes have reported, the replacement of a stopped pod could not start.
@@ -125,7 +125,7 @@ struct Victim {
     pod: ranking::RankedPod,
     is_available: bool,
     class: u8,
-    /// Its drain has started: the choice must not change while a user drains it.
+    /// Its drain has started: the choice must not change while the client drains it.
     is_preparing: bool,
     /// The rollout continues without its instance, which therefore comes last.
     is_skipped: bool,

@@ -22,7 +22,7 @@ pub enum Cause {
     ImageHopeless,
     /// No node fits a new pod.
     Unschedulable,
-    /// No user reported in time that an instance is drained.
+    /// The client did not declare an instance drained in time.
     HookOverdue,
     /// No user set a readiness gate of a new pod to true in time.
     GateOverdue,

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use planner::rollout::availability::{Ready, is_available, next_check};
 use planner::rollout::keeping::{BURST, ReplicaChange, play, slow_start, step};
-use planner::rollout::ranking::{self, RankedPod, Readiness};
-use planner::rollout::recreate::PodPhase;
+use planner::rollout::ranking::{self, PodPhase, RankedPod, Readiness};
 use serde_json::{Value, json};
 
 use super::input::{InputError, VectorInput};
@@ -75,7 +74,6 @@ fn pod(input: &VectorInput) -> Result<RankedPod, InputError> {
         created: input.maybe_moment("created")?,
         cost: ranking::deletion_cost(input.digits("cost").as_deref()),
         restarts: input.count_or("restarts", 0)?,
-        sidecar_restarts: input.count_or("sidecar_restarts", 0)?,
         is_active: input.flag_or("active", !phase.is_finished())?,
     })
 }

@@ -52,7 +52,7 @@ pub(crate) fn effective_limits(input: &VectorInput) -> Result<Value, InputError>
 pub(crate) fn new_set_target(input: &VectorInput) -> Result<Value, InputError> {
     let strategy = strategy(input.text("strategy")?, input.amount("max_surge")?, None)?;
     let (replicas, new) = (input.count("replicas")?, input.count("new_now")?);
-    let size = match (strategy, recreate::step(replicas, Some(new), &[], &[])) {
+    let size = match (strategy, recreate::step(replicas, Some(new), &[])) {
         (Strategy::RollingUpdate { .. }, _) => {
             new_set_size(&RolloutLimits::of(strategy, replicas), input.count("total_now")?, new)
         }

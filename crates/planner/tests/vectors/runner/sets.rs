@@ -4,7 +4,8 @@ use planner::rollout::limits::RolloutLimits;
 use planner::rollout::moment::Moment;
 use planner::rollout::progress::{self, Counts, ProgressCondition, ProgressFacts, Reason, Status};
 use planner::rollout::proportional::{ScaleTarget, ScaledFor, ScaledSet, fraction, scale};
-use planner::rollout::recreate::{self, PodPhase, RecreateStep};
+use planner::rollout::ranking::PodPhase;
+use planner::rollout::recreate::{self, RecreateStep};
 use planner::rollout::revisions::{OldRevision, forgotten};
 use serde_json::{Value, json};
 
@@ -61,10 +62,8 @@ pub(crate) fn recreate_step(input: &VectorInput) -> Result<Value, InputError> {
     let old =
         |set: &VectorInput| Ok(recreate::OldSet { spec: set.count_or("spec", 0)?, actual: set.count_or("actual", 0)? });
     let old: Vec<recreate::OldSet> = input.objects("old")?.iter().map(old).collect::<Result<_, InputError>>()?;
-    let phases: Vec<PodPhase> =
-        input.texts("old_pods_phases")?.into_iter().map(phase).collect::<Result<_, InputError>>()?;
     let new = input.get("new").map(|_| input.object("new")?.count_or("spec", 0)).transpose()?;
-    Ok(match recreate::step(input.count("replicas")?, new, &old, &phases) {
+    Ok(match recreate::step(input.count("replicas")?, new, &old) {
         RecreateStep::ScaleOldToZero => json!({"action": "scale-old-to-zero"}),
         RecreateStep::WaitForOldPods => json!({"action": "wait-old-pods"}),
         RecreateStep::CreateNew(replicas) => json!({"action": "create-new", "replicas": replicas}),
@@ -92,36 +91,33 @@ pub(crate) fn deployment_progressing(input: &VectorInput) -> Result<Value, Input
     Ok(json!(progress::is_progressing(counts(&input.object("before")?)?, counts(&input.object("after")?)?)))
 }
 
-const REASONS: [(&str, Reason); 8] = [
+const REASONS: [(&str, Reason); 6] = [
     ("NewReplicaSetAvailable", Reason::NewReplicaSetAvailable),
     ("ReplicaSetUpdated", Reason::ReplicaSetUpdated),
     ("ProgressDeadlineExceeded", Reason::ProgressDeadlineExceeded),
     ("DeploymentPaused", Reason::DeploymentPaused),
     ("DeploymentResumed", Reason::DeploymentResumed),
     ("NewReplicaSetCreated", Reason::NewReplicaSetCreated),
-    ("FoundNewReplicaSet", Reason::FoundNewReplicaSet),
-    ("ReplicaSetCreateError", Reason::ReplicaSetCreateError),
 ];
 
-fn reason(text: &str) -> Reason {
+fn reason(text: &str) -> Result<Reason, InputError> {
     let known = REASONS.into_iter().find(|(word, _)| *word == text);
-    known.map_or_else(|| Reason::Other(text.to_owned()), |(_, reason)| reason)
-}
-
-fn reason_word(reason: &Reason) -> String {
-    if let Reason::Other(text) = reason { text.clone() } else { format!("{reason:?}") }
+    known.map_or_else(|| invalid(format!("no reason {text:?}")), |(_, reason)| Ok(reason))
 }
 
 pub(crate) fn deployment_timed_out(input: &VectorInput) -> Result<Value, InputError> {
-    let current = ProgressCondition {
-        status: Status::True,
-        reason: reason(input.text_or("reason", "")?),
-        last_update: input.moment_or("last_update", 0)?,
-        last_transition: Moment::default(),
+    let current = if input.flag_or("has_condition", true)? {
+        Some(ProgressCondition {
+            status: Status::True,
+            reason: reason(input.text("reason")?)?,
+            last_update: input.moment_or("last_update", 0)?,
+            last_transition: Moment::default(),
+        })
+    } else {
+        None
     };
-    let current = input.flag_or("has_condition", true)?.then_some(&current);
     let deadline = progress::deadline(input.maybe_count("deadline")?);
-    Ok(json!(progress::is_timed_out(deadline, current, input.moment("now")?)))
+    Ok(json!(progress::is_timed_out(deadline, current.as_ref(), input.moment("now")?)))
 }
 
 pub(crate) fn progress_condition(input: &VectorInput) -> Result<Value, InputError> {
@@ -136,7 +132,7 @@ pub(crate) fn progress_condition(input: &VectorInput) -> Result<Value, InputErro
     Ok(condition.map_or(Value::Null, |condition| {
         json!({
             "status": format!("{:?}", condition.status),
-            "reason": reason_word(&condition.reason),
+            "reason": format!("{:?}", condition.reason),
             "last_update": seconds(condition.last_update.as_nanos()),
             "last_transition": seconds(condition.last_transition.as_nanos()),
         })
@@ -152,7 +148,7 @@ fn condition(input: &VectorInput) -> Result<ProgressCondition, InputError> {
     };
     Ok(ProgressCondition {
         status,
-        reason: reason(input.text_or("reason", "")?),
+        reason: reason(input.text("reason")?)?,
         last_update: input.moment_or("last_update", 0)?,
         last_transition: input.moment_or("last_transition", 0)?,
     })

@@ -12,7 +12,7 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
         None => Confirmation::Absent,
         Some("false") => Confirmation::Asked,
         Some("true") => Confirmation::Given,
-        Some(other) => Confirmation::Unclear(other.to_owned()),
+        Some(other) => return invalid(format!("no annotation {other:?}")),
     };
     let before = TransitionInput {
         phase: serde_json::from_value(json!(input.text("phase")?)).map_err(|e| InputError(e.to_string()))?,
@@ -28,13 +28,11 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
         TransitionAction::Nothing => "none",
         TransitionAction::StartBatch => "start-batch",
         TransitionAction::Finish => "finish",
-        TransitionAction::ResetConfirm => "reset-confirm",
     };
     let annotation = match mark {
         Confirmation::Absent => Value::Null,
         Confirmation::Asked => json!("false"),
         Confirmation::Given => json!("true"),
-        Confirmation::Unclear(text) => json!(text),
     };
     Ok(json!({"phase": phase, "annotation": annotation, "action": action}))
 }

@@ -19,7 +19,7 @@ fn a_program_that_exits_soon_after_its_start_is_rolled_back_with_the_minimum_ser
         cluster.run(40);
         let record = &cluster.world.record;
         assert_eq!((record.spec.version, record.proven), (2, Some(2)), "{policy:?}: {}", record.last_error);
-        assert!(record.last_error.starts_with("revision 1 was taken back to revision 0"), "{}", record.last_error);
+        assert!(record.last_error.starts_with("rolled back from revision 1 to revision 0"), "{}", record.last_error);
         assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Complete, 4), "{policy:?}");
         assert!(cluster.fewest >= 3, "{policy:?}: 25 % of 4 may be missing, {} served", cluster.fewest);
     }

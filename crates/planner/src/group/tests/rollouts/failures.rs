@@ -17,7 +17,7 @@ fn a_crash_looping_version_pauses_the_rollout_and_the_error_names_the_remedy() {
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Crashing));
     assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others keep serving");
     let text = &cluster.world.record.last_error;
-    assert!(text.starts_with("the release is held: revision 1: instance"), "{text}");
+    assert!(text.starts_with("the rollout is paused: revision 1: instance"), "{text}");
     assert!(text.contains("crash-looping") && text.contains("exited (3), "), "{text}");
     assert!(text.contains(" restarts: cannot open /etc/app.conf"), "{text}");
     assert!(text.ends_with("; resume continues with it, undo goes back"), "{text}");
@@ -68,7 +68,7 @@ fn a_rollback_touches_only_failed_instances() {
     let record = &cluster.world.record;
     assert_eq!((record.spec.version, record.spec.pod.containers[0].image.as_str()), (2, "i"));
     assert_eq!((&record.equals, record.proven), (&BTreeSet::from([0]), Some(2)));
-    assert!(record.last_error.starts_with("revision 1 was taken back to revision 0: instance"));
+    assert!(record.last_error.starts_with("rolled back from revision 1 to revision 0: instance"));
     assert_eq!((containers(&cluster), cluster.status()), (before, RolloutStatus::Complete), "they were never touched");
     assert_eq!(cluster.incidents.len(), 1, "reported once");
     assert!(matches!(cluster.incidents[0].1, Incident::BadUpgrade { version: 1 }));
@@ -84,7 +84,7 @@ fn without_a_completed_revision_a_rollback_pauses() {
     cluster.run(20);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     let text = &cluster.world.record.last_error;
-    assert!(text.ends_with("cannot have the image; resume continues with it"), "nothing to undo: {text}");
+    assert!(text.ends_with("cannot pull the image; resume continues with it"), "nothing to undo: {text}");
 }
 
 #[test]

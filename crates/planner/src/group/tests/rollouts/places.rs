@@ -16,7 +16,7 @@ fn an_instance_whose_successor_does_not_fit_keeps_running_with_a_reason() {
     cluster.run(10);
     assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Held(Cause::Unschedulable), 2));
     let held =
-        "finds no place (it is not upgraded to version 1: no node fits: a: memory 32 MiB short); resume continues";
+        "is unschedulable (it is not upgraded to version 1: no node fits: a: memory 32 MiB short); resume continues";
     assert!(cluster.world.record.last_error.contains(held), "{}", cluster.world.record.last_error);
     cluster.run(150);
     assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::Unschedulable), 2));
@@ -50,7 +50,7 @@ fn an_unschedulable_surge_pod_waits_while_the_current_pod_serves() {
     cluster.run(10);
     assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::Unschedulable), 1));
     let text = &cluster.world.record.last_error;
-    assert!(text.contains("instance 1 finds no place (no node fits: a: memory 28 MiB short)"), "{text}");
+    assert!(text.contains("instance 1 is unschedulable (no node fits: a: memory 28 MiB short)"), "{text}");
     cluster.world.candidate("a").facts.memory = 1024 * MIB;
     cluster.replan().run(10);
     assert_eq!((cluster.versions(), cluster.fewest), (all(1, 1), 1), "it found one by itself");
@@ -66,7 +66,7 @@ fn a_version_that_fits_nowhere_is_rolled_back_without_touching_a_pod() {
         cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(30);
         let (record, text) = (&cluster.world.record, &cluster.world.record.last_error);
         assert_eq!((record.spec.version, cluster.status()), (2, RolloutStatus::Complete), "{text}");
-        assert!(text.starts_with("revision 1 was taken back to revision 0: instance"), "{text}");
+        assert!(text.starts_with("rolled back from revision 1 to revision 0: instance"), "{text}");
         assert!(text.contains("a: memory") && text.contains("b: memory"), "{text}");
         assert_eq!((&cluster.containers, cluster.fewest), (&before, 3));
     }

@@ -57,7 +57,7 @@ fn an_image_that_cannot_be_pulled_pauses_the_rollout_without_touching_a_pod() {
         );
         assert_eq!((&cluster.containers, fetching(&cluster)), (&before, Vec::new()), "{strategy:?}");
         let text = &cluster.world.record.last_error;
-        assert!(text.contains(" cannot have the image (") && text.contains("manifest unknown)"), "{text}");
+        assert!(text.contains(" cannot pull the image (") && text.contains("manifest unknown)"), "{text}");
     }
 }
 

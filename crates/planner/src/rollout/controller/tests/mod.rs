@@ -24,5 +24,5 @@ use crate::rollout::limits::{PodReplacement, RolloutLimits};
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
 use crate::rollout::properties::property;
-use crate::rollout::recreate::PodPhase;
+use crate::rollout::ranking::PodPhase;
 use crate::rollout::transition::{self, RolloutPhase};
