@@ -9,7 +9,7 @@ const SCHEME: &str = "bearer";
 
 /// Why the header holds no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum HeaderFlaw {
     /// Two readers could take different ones.
     Twice,
     /// Another scheme, or text that no token can be.
@@ -17,16 +17,16 @@ pub(super) enum Flaw {
 }
 
 /// The token of a request; none when it carries no `Authorization`.
-pub(super) fn read(headers: &HeaderMap) -> Result<Option<Token>, Flaw> {
+pub(super) fn read(headers: &HeaderMap) -> Result<Option<Token>, HeaderFlaw> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Flaw::Twice);
+        return Err(HeaderFlaw::Twice);
     }
-    let text = value.to_str().map_err(|_| Flaw::Malformed)?;
-    let (scheme, token) = text.trim().split_once(' ').ok_or(Flaw::Malformed)?;
+    let text = value.to_str().map_err(|_| HeaderFlaw::Malformed)?;
+    let (scheme, token) = text.trim().split_once(' ').ok_or(HeaderFlaw::Malformed)?;
     let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);
-    Token::parse(token.trim()).filter(|_| is_bearer).map(Some).ok_or(Flaw::Malformed)
+    Token::parse(token.trim()).filter(|_| is_bearer).map(Some).ok_or(HeaderFlaw::Malformed)
 }
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    fn read_all(values: &[&str]) -> Result<Option<Token>, Flaw> {
+    fn read_all(values: &[&str]) -> Result<Option<Token>, HeaderFlaw> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).expect("a header"));
@@ -65,9 +65,9 @@ mod tests {
             &format!("Bearer {token} {token}"),
             "Bearer na\u{ef}ve",
         ] {
-            assert_eq!(read_all(&[value]), Err(Flaw::Malformed), "{value:?}");
+            assert_eq!(read_all(&[value]), Err(HeaderFlaw::Malformed), "{value:?}");
         }
         let header = format!("Bearer {token}");
-        assert_eq!(read_all(&[&header, &header]), Err(Flaw::Twice));
+        assert_eq!(read_all(&[&header, &header]), Err(HeaderFlaw::Twice));
     }
 }

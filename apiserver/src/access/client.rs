@@ -11,12 +11,12 @@ const ANONYMOUS: &str = "anonymous";
 #[derive(Debug, Clone)]
 pub struct Client {
     pub principal: Principal,
-    identity: Identity,
+    identity: Evidence,
     peer: Peer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Identity {
+enum Evidence {
     Token(TokenProof),
     /// The bindings whose source contains the client.
     Anonymous(Vec<AnonymousBinding>),
@@ -27,31 +27,31 @@ enum Identity {
 
 impl Client {
     pub(super) fn with_token(principal: Principal, proof: TokenProof, peer: Peer) -> Self {
-        Self { principal, identity: Identity::Token(proof), peer }
+        Self { principal, identity: Evidence::Token(proof), peer }
     }
 
     pub(super) fn anonymous(bindings: Vec<AnonymousBinding>, peer: Peer) -> Self {
         let allowed = bindings.iter().map(|anonymous| anonymous.binding.clone()).collect();
         let principal = Principal { name: format!("{ANONYMOUS}@{}", text(peer)), bindings: allowed };
-        Self { principal, identity: Identity::Anonymous(bindings), peer }
+        Self { principal, identity: Evidence::Anonymous(bindings), peer }
     }
 
     /// Any client while the cluster does not enforce access control.
     pub(crate) fn open(bindings: Vec<AnonymousBinding>, peer: Peer) -> Self {
         let everything = Binding { role: Role::Admin, namespaces: Namespaces::All };
         let principal = Principal { name: ANONYMOUS.to_owned(), bindings: vec![everything] };
-        Self { principal, identity: Identity::Open(bindings), peer }
+        Self { principal, identity: Evidence::Open(bindings), peer }
     }
 
     pub(super) fn token(&self) -> Option<&TokenProof> {
         match &self.identity {
-            Identity::Token(proof) => Some(proof),
-            Identity::Anonymous(_) | Identity::Open(_) => None,
+            Evidence::Token(proof) => Some(proof),
+            Evidence::Anonymous(_) | Evidence::Open(_) => None,
         }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.identity, Identity::Open(_))
+        matches!(self.identity, Evidence::Open(_))
     }
 
     /// The name that a token proves; none without a token.
@@ -83,7 +83,7 @@ impl Client {
     /// What proves to the leader that the client has this right; none when no binding is for it. A command carries one binding,
     /// so of several the one that reaches the namespace is taken.
     pub fn proof(&self, right: Right, namespace: Option<&str>) -> Option<Proof> {
-        if let Identity::Token(proof) = &self.identity {
+        if let Evidence::Token(proof) = &self.identity {
             return Some(Proof::Token(proof.clone()));
         }
         let candidates = self.candidates(right);
@@ -98,10 +98,10 @@ impl Client {
     /// The bindings whose role has the right.
     fn candidates(&self, right: Right) -> Vec<&AnonymousBinding> {
         match &self.identity {
-            Identity::Anonymous(bindings) | Identity::Open(bindings) => {
+            Evidence::Anonymous(bindings) | Evidence::Open(bindings) => {
                 bindings.iter().filter(|it| it.binding.role.has(right)).collect()
             }
-            Identity::Token(_) => Vec::new(),
+            Evidence::Token(_) => Vec::new(),
         }
     }
 }

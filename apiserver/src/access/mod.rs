@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::http::respond::Refused;
 use crate::peers::{self, Source};
 use crate::queries::Queries;
-use bearer::Flaw;
+use bearer::HeaderFlaw;
 pub use client::Client;
 use failures::Failures;
 use known::{Known, Local, News, Verdict};
@@ -51,10 +51,10 @@ const LOG_IN: &str = "log in again with `deployctl login`, or ask an admin for a
 
 /// Identifies clients; clones share the table.
 #[derive(Debug, Clone)]
-pub struct Access(Arc<Shared>);
+pub struct Access(Arc<AccessState>);
 
 #[derive(Debug)]
-struct Shared {
+struct AccessState {
     queries: Queries,
     clock: Clock,
     local: Local,
@@ -67,7 +67,7 @@ struct Shared {
 impl Access {
     pub fn new(queries: Queries, bindings: Vec<AnonymousBinding>) -> Self {
         let local = Local { bindings, uid: rustix::process::getuid().as_raw() };
-        Self(Arc::new(Shared {
+        Self(Arc::new(AccessState {
             queries,
             clock: Clock::start(),
             local,
@@ -234,10 +234,10 @@ impl Access {
         }
     }
 
-    fn malformed(&self, flaw: Flaw, peer: Peer) -> Refused {
+    fn malformed(&self, flaw: HeaderFlaw, peer: Peer) -> Refused {
         match flaw {
-            Flaw::Twice => Refused::bad_request("the header Authorization is there twice; send it once"),
-            Flaw::Malformed => match self.may_fail(peer) {
+            HeaderFlaw::Twice => Refused::bad_request("the header Authorization is there twice; send it once"),
+            HeaderFlaw::Malformed => match self.may_fail(peer) {
                 Ok(()) => self.failed(peer, &format!("the header Authorization holds no token; {LOG_IN}")),
                 Err(refused) => refused,
             },

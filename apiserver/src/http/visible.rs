@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use contract::access::Target;
+use contract::access::CommandTarget;
 use contract::command::Verb;
 use contract::name::GroupName;
 use contract::query::{Answer, GroupLine, Query};
@@ -103,11 +103,11 @@ pub async fn lines(
 /// The namespace that decides which of a client's bindings a command carries; none when that does not matter.
 pub async fn namespace_for_proof(api: &Api, client: &Client, verb: &Verb) -> Result<Option<String>, Refused> {
     match verb.target() {
-        Target::New(namespace) => Ok(Some(namespace.to_owned())),
+        CommandTarget::New(namespace) => Ok(Some(namespace.to_owned())),
         _ if !client.proof_needs_namespace(verb.right()) => Ok(None),
-        Target::Group(name) => Ok(namespace_of(api, name).await?.0),
-        Target::Dependency(name) => dependency_namespace(api, name).await,
-        Target::Cluster => Ok(None),
+        CommandTarget::Group(name) => Ok(namespace_of(api, name).await?.0),
+        CommandTarget::Dependency(name) => dependency_namespace(api, name).await,
+        CommandTarget::Cluster => Ok(None),
     }
 }
 

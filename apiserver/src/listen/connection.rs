@@ -50,7 +50,7 @@ pub(super) struct Handler {
 
 /// What the connection is, as far as answers depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Wire {
     Unix,
     Tls,
     Plain,
@@ -59,7 +59,7 @@ enum Kind {
 /// Opens the connection and serves it to its end.
 pub(super) async fn run(stream: Stream, connection: Arc<Connection>, handler: Handler, closing: Shutdown) {
     let stream = match stream {
-        Stream::Unix(stream) => return serve(stream, Kind::Unix, connection, handler, closing).await,
+        Stream::Unix(stream) => return serve(stream, Wire::Unix, connection, handler, closing).await,
         Stream::Tcp(stream) => stream,
     };
     if let Err(error) = stream.set_nodelay(true) {
@@ -70,8 +70,8 @@ pub(super) async fn run(stream: Stream, connection: Arc<Connection>, handler: Ha
         () = connection.closed() => None,
     };
     match opened {
-        Some(Opened::Plain(stream)) => serve(stream, Kind::Plain, connection, handler, closing).await,
-        Some(Opened::Tls(stream)) => serve(stream, Kind::Tls, connection, handler, closing).await,
+        Some(Opened::Plain(stream)) => serve(stream, Wire::Plain, connection, handler, closing).await,
+        Some(Opened::Tls(stream)) => serve(stream, Wire::Tls, connection, handler, closing).await,
         None => {}
     }
 }
@@ -82,7 +82,7 @@ impl Handler {
         self.peer.address().unwrap_or(LOOPBACK)
     }
 
-    async fn answer(&self, kind: Kind, connection: &Connection, request: hyper::Request<Incoming>) -> Response {
+    async fn answer(&self, kind: Wire, connection: &Connection, request: hyper::Request<Incoming>) -> Response {
         let busy = connection.begin();
         let path = request.uri().path();
         let is_admin = ADMIN.contains(&path);
@@ -106,23 +106,23 @@ impl Handler {
 
     /// Whether the request may come on this connection; before anything else. Health checks may use any name, need no TLS
     /// and learn nothing of the cluster.
-    fn judge(&self, kind: Kind, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+    fn judge(&self, kind: Wire, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
         if HEALTH.contains(&uri.path()) {
             return Ok(());
         }
-        if kind == Kind::Plain && !self.transport.admits_plain(self.address()) {
+        if kind == Wire::Plain && !self.transport.admits_plain(self.address()) {
             return Err(Refused::new(StatusCode::FORBIDDEN, UNENCRYPTED));
         }
         match kind {
             // No name leads to a unix socket, so none can be misused.
-            Kind::Unix => self.hosts.check_page(headers),
-            Kind::Tls | Kind::Plain => self.hosts.check(headers, uri),
+            Wire::Unix => self.hosts.check_page(headers),
+            Wire::Tls | Wire::Plain => self.hosts.check(headers, uri),
         }
     }
 
     /// The sender of the request: the client of the connection, or the one that a trusted proxy names.
-    fn client(&self, kind: Kind, headers: &HeaderMap) -> Result<Peer, Refused> {
-        if kind == Kind::Unix || !self.transport.is_proxy(self.address()) {
+    fn client(&self, kind: Wire, headers: &HeaderMap) -> Result<Peer, Refused> {
+        if kind == Wire::Unix || !self.transport.is_proxy(self.address()) {
             return Ok(self.peer.clone());
         }
         let client = forwarded::client(headers, self.address(), &self.transport.proxies);
@@ -161,7 +161,7 @@ impl HttpBody for Counted {
     }
 }
 
-async fn serve<S>(stream: S, kind: Kind, connection: Arc<Connection>, handler: Handler, closing: Shutdown)
+async fn serve<S>(stream: S, kind: Wire, connection: Arc<Connection>, handler: Handler, closing: Shutdown)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -219,16 +219,16 @@ mod tests {
 
     #[test]
     fn unencrypted_requests_of_another_machine_are_refused_except_for_health_checks() {
-        let judged = |from: &str, kind: Kind, path: &'static str| {
+        let judged = |from: &str, kind: Wire, path: &'static str| {
             let transport = Transport { proxies: vec!["10.0.0.5/32".parse().unwrap()], ..Transport::default() };
             let judged = handler(from, transport).judge(kind, &Uri::from_static(path), &HeaderMap::new());
             judged.map_err(|refused| refused.status.as_u16())
         };
-        assert_eq!(judged("192.0.2.1", Kind::Plain, "/api/nodes"), Err(403));
-        assert_eq!(judged("192.0.2.1", Kind::Plain, "/metrics"), Err(403));
-        assert_eq!(judged("192.0.2.1", Kind::Plain, "/readyz"), Ok(()));
-        assert_eq!(judged("192.0.2.1", Kind::Tls, "/api/nodes"), Ok(()));
-        assert_eq!(judged("10.0.0.5", Kind::Plain, "/api/nodes"), Ok(()));
-        assert_eq!(judged("127.0.0.1", Kind::Plain, "/api/nodes"), Ok(()));
+        assert_eq!(judged("192.0.2.1", Wire::Plain, "/api/nodes"), Err(403));
+        assert_eq!(judged("192.0.2.1", Wire::Plain, "/metrics"), Err(403));
+        assert_eq!(judged("192.0.2.1", Wire::Plain, "/readyz"), Ok(()));
+        assert_eq!(judged("192.0.2.1", Wire::Tls, "/api/nodes"), Ok(()));
+        assert_eq!(judged("10.0.0.5", Wire::Plain, "/api/nodes"), Ok(()));
+        assert_eq!(judged("127.0.0.1", Wire::Plain, "/api/nodes"), Ok(()));
     }
 }

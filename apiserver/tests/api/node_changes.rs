@@ -57,7 +57,7 @@ async fn every_change_becomes_its_command() {
         );
     }
     let busy = world.call("DELETE", "/api/nodes/heard", None).await;
-    assert_eq!((busy.status, busy.message().contains("stop its agent first")), (409, true), "{}", busy.text);
+    assert_eq!((busy.status, busy.message().contains("stop its agent, then retry")), (409, true), "{}", busy.text);
     assert_eq!(world.call("PATCH", "/api/nodes/absent?cmd=uncordon", None).await.status, 404);
     let changes: Vec<NodeChange> = leader
         .stop()

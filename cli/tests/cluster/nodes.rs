@@ -62,7 +62,7 @@ async fn a_node_is_cordoned_drained_removed_and_comes_back_as_a_new_one() {
 
     // Removed: only once it is silent.
     let (code, told) = said(&cluster, "node remove node-3").await;
-    assert!(code == Some(1) && told.contains("stop its agent first"), "{code:?} {told}");
+    assert!(code == Some(1) && told.contains("stop its agent, then retry"), "{code:?} {told}");
     cluster.signal("agent-3", Signal::STOP);
     eventually(SOON, "the silent node is removed", async || {
         let (code, _) = said(&cluster, "node remove node-3").await;

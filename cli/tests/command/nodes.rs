@@ -120,7 +120,7 @@ async fn nodes_are_shown_and_unknown_ones_are_exit_code_3() {
     assert!(ended.code == Some(0) && ended.out.contains("a.web.web.v0-i1-d0"), "{ended:?}");
     assert_eq!(run(&server, "node show n9").await.code, Some(3));
     let ended = run(&server, "node remove n1").await;
-    assert!(ended.code == Some(1) && ended.err.contains("stop its agent first"), "{ended:?}");
+    assert!(ended.code == Some(1) && ended.err.contains("stop its agent, then retry"), "{ended:?}");
     for wrong in ["node label n1", "node label n1 rack", "node show a/b", "node drain n1 --no-wait --timeout 5s"] {
         assert_eq!(run(&server, wrong).await.code, Some(2), "{wrong}");
     }

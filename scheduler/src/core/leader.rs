@@ -152,7 +152,7 @@ impl Leading<'_> {
     /// Starts a leadership: every node gets its order and every group is reconciled. `known` are the commits that this process
     /// knew of before.
     pub(super) fn begin(&mut self, known: &Progress) {
-        self.forget_pending();
+        observe::pending::forget_pending(self);
         observe::older_store::compare_progress(self, known);
         let reported: Vec<_> = self.reports.all().map(|(_, report)| report.head.progress.clone()).collect();
         reported.iter().for_each(|progress| observe::older_store::compare_progress(self, progress));

@@ -3,7 +3,7 @@
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord};
 use contract::access::table::AccessTable;
 use contract::access::token::{Proof, TokenRecord};
-use contract::access::{Principal, Right, Target};
+use contract::access::{CommandTarget, Principal, Right};
 use contract::command::{Command, Refusal, Verb};
 use contract::time::Timestamp;
 
@@ -56,15 +56,15 @@ pub(super) fn authorize(state: &State, command: &Command) -> Result<(), Refusal>
         None => Err(denied(object)),
     };
     match command.verb.target() {
-        Target::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
-        Target::New(namespace) => Err(denied(namespace)),
-        Target::Cluster if principal.may(right, None) => Ok(()),
-        Target::Cluster => Err(denied("the cluster")),
-        Target::Group(name) => {
+        CommandTarget::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
+        CommandTarget::New(namespace) => Err(denied(namespace)),
+        CommandTarget::Cluster if principal.may(right, None) => Ok(()),
+        CommandTarget::Cluster => Err(denied("the cluster")),
+        CommandTarget::Group(name) => {
             let namespace = state.groups.get(name.as_str()).map(|group| group.namespace.as_str());
             check(namespace, name.as_str(), Refusal::GroupUnknown)
         }
-        Target::Dependency(name) => {
+        CommandTarget::Dependency(name) => {
             let namespace = state.dependencies.get(name).map(|pod| pod.namespace.as_str());
             check(namespace, name, Refusal::DependencyUnknown)
         }

@@ -88,7 +88,7 @@ impl Proxy {
         Ok(Arc::new(Self { target: target.clone(), servers, users }))
     }
 
-    async fn answer(&self, client: &Peer, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, client: &Caller, request: Request<Incoming>) -> Response<Body> {
         if let Err(reason) = guard::check(request.headers(), request.uri()) {
             return refusal(StatusCode::FORBIDDEN, &reason);
         }
@@ -108,12 +108,12 @@ impl Proxy {
 }
 
 /// The other end of a connection.
-struct Peer {
+struct Caller {
     ends: Option<Ends>,
     uid: OnceCell<Option<u32>>,
 }
 
-impl Peer {
+impl Caller {
     fn of(stream: &TcpStream) -> Self {
         let ends = || Some(Ends { client: stream.peer_addr().ok()?, server: stream.local_addr().ok()? });
         Self { ends: ends(), uid: OnceCell::new() }
@@ -154,7 +154,7 @@ async fn serve(listener: &TcpListener, proxy: Arc<Proxy>, shutdown: &Shutdown) {
 }
 
 async fn connection(stream: TcpStream, proxy: &Proxy) {
-    let client = &Peer::of(&stream);
+    let client = &Caller::of(&stream);
     let answer = service_fn(move |request| async move { Ok::<_, Infallible>(proxy.answer(client, request).await) });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())

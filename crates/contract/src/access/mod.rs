@@ -21,7 +21,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use binding::{AnonymousBinding, Binding, Namespaces, Principal, Source};
-pub use verbs::Target;
+pub use verbs::CommandTarget;
 
 /// Replaces the values of environment variables for clients that may not see them.
 pub const REDACTED: &str = "[redacted]";

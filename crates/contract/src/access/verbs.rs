@@ -6,7 +6,7 @@ use crate::name::GroupName;
 
 /// What a command changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum CommandTarget<'a> {
     /// A new object of this namespace.
     New(&'a str),
     /// A group.
@@ -62,10 +62,10 @@ impl Verb {
     }
 
     /// What the command changes.
-    pub fn target(&self) -> Target<'_> {
+    pub fn target(&self) -> CommandTarget<'_> {
         match self {
-            Self::CreateGroup { spec } => Target::New(&spec.namespace),
-            Self::CreateDependency { pod } => Target::New(&pod.namespace),
+            Self::CreateGroup { spec } => CommandTarget::New(&spec.namespace),
+            Self::CreateDependency { pod } => CommandTarget::New(&pod.namespace),
             Self::RemoveGroup { name, .. }
             | Self::Replica { name, .. }
             | Self::PatchSpec { name, .. }
@@ -74,9 +74,9 @@ impl Verb {
             | Self::SetGate { name, .. }
             | Self::Drained { name, .. }
             | Self::Operate { name, .. }
-            | Self::Drift { group: Some(name), .. } => Target::Group(name),
-            Self::UpdateDependency { pod } => Target::Dependency(&pod.name),
-            Self::RemoveDependency { name, .. } => Target::Dependency(name.as_str()),
+            | Self::Drift { group: Some(name), .. } => CommandTarget::Group(name),
+            Self::UpdateDependency { pod } => CommandTarget::Dependency(&pod.name),
+            Self::RemoveDependency { name, .. } => CommandTarget::Dependency(name.as_str()),
             Self::Drift { group: None, .. }
             | Self::Evacuate { .. }
             | Self::Node { .. }
@@ -93,7 +93,7 @@ impl Verb {
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. }
             | Self::EnforceAccess { .. }
-            | Self::ReportRefused { .. } => Target::Cluster,
+            | Self::ReportRefused { .. } => CommandTarget::Cluster,
         }
     }
 }

@@ -9,7 +9,7 @@
 use contract::access::audit::{AuditRecord, MOST_REFUSED, RefusedRequests};
 use contract::access::table::AccessRecord;
 use contract::access::token::{Credentials, MOST_TOKENS, Proof, TokenRecord};
-use contract::access::{Binding, Namespaces, Principal, Right, Role, Target};
+use contract::access::{Binding, CommandTarget, Namespaces, Principal, Right, Role};
 use contract::backup::Step;
 use contract::callback_url;
 use contract::command::{Command, Refusal, Verb};
@@ -91,16 +91,16 @@ pub(super) fn authorize(state: &State, verb: &Verb, principal: &Principal) -> Re
         Some(_) | None => Err(denied(object())),
     };
     match verb.target() {
-        Target::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
-        Target::New(namespace) => Err(denied(format!("in the namespace {namespace:?}"))),
-        Target::Cluster if principal.may(right, None) => Ok(()),
-        Target::Cluster => Err(denied("the cluster".to_owned())),
-        Target::Group(name) => match state.groups.get(name).map(|group| group.record.spec.namespace.as_str()) {
+        CommandTarget::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
+        CommandTarget::New(namespace) => Err(denied(format!("in the namespace {namespace:?}"))),
+        CommandTarget::Cluster if principal.may(right, None) => Ok(()),
+        CommandTarget::Cluster => Err(denied("the cluster".to_owned())),
+        CommandTarget::Group(name) => match state.groups.get(name).map(|group| group.record.spec.namespace.as_str()) {
             Some(namespace) => may(Some(namespace), &|| name.to_string(), Refusal::GroupUnknown),
             None if principal.may_somewhere(right) => Ok(()),
             None => Err(denied(name.to_string())),
         },
-        Target::Dependency(name) => match dependency_namespace(state, name) {
+        CommandTarget::Dependency(name) => match dependency_namespace(state, name) {
             Some(namespace) => may(Some(namespace), &|| name.to_owned(), Refusal::DependencyUnknown)
                 .and_then(|()| stays_allowed(verb, principal, &denied)),
             None if principal.may_somewhere(right) => Ok(()),
@@ -181,11 +181,11 @@ fn object(state: &State, verb: &Verb) -> (String, String) {
             (callback_url::shown(url).to_string(), String::new())
         }
         _ => match verb.target() {
-            Target::Group(name) => (name.to_string(), namespace_of(name)),
-            Target::Dependency(name) => {
+            CommandTarget::Group(name) => (name.to_string(), namespace_of(name)),
+            CommandTarget::Dependency(name) => {
                 (name.to_owned(), dependency_namespace(state, name).unwrap_or_default().to_owned())
             }
-            Target::New(_) | Target::Cluster => (String::new(), String::new()),
+            CommandTarget::New(_) | CommandTarget::Cluster => (String::new(), String::new()),
         },
     }
 }
@@ -278,6 +278,10 @@ pub(in crate::core) fn choose_mode(leading: &mut Leading<'_>) {
     // The first command moves the cursor, the first report makes a node known.
     let is_new =
         state.groups.is_empty() && state.nodes.records().next().is_none() && state.store.cursor().sequence == 0;
-    let bundle = set_mode(leading, is_new);
+    let mut bundle = set_mode(leading, is_new);
+    if is_new {
+        // Nothing changes for a new store, so there is nothing to explain.
+        bundle.effects.clear();
+    }
     leading.decide(bundle);
 }

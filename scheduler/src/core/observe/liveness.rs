@@ -22,7 +22,7 @@ use crate::core::state::quarantine::Object;
 use crate::core::timers::Timer;
 use crate::core::{commands, events, reconcile};
 
-use super::{history, losses, older_store};
+use super::{history, losses, older_store, pending};
 
 /// Interval of liveness checks while no node reports.
 const DEAF_CHECK: Duration = Duration::from_secs(5);
@@ -31,8 +31,8 @@ impl Leading<'_> {
     /// A node reported.
     pub(in crate::core) fn report(&mut self, message: ReportMessage) {
         let node = message.stamp().node.clone();
-        if !self.is_accepted(&node) {
-            return self.note_pending(message);
+        if !pending::is_accepted(self.settings, self.state, &node) {
+            return pending::note_pending(self, message);
         }
         let object = Object::Node(node.clone());
         if self.guarded(&object, |leading| leading.take_report(&node, message)) {

@@ -69,29 +69,22 @@ pub(in crate::core) fn is_accepted(settings: &Settings, state: &State, node: &No
         || state.dependencies.containers_on(node) > 0
 }
 
-impl Leading<'_> {
-    /// Whether the node gets orders.
-    pub(in crate::core) fn is_accepted(&self, node: &NodeName) -> bool {
-        is_accepted(self.settings, self.state, node)
+/// A node that waits for approval reported.
+pub(super) fn note_pending(leading: &mut Leading<'_>, message: ReportMessage) {
+    let node = message.stamp().node.clone();
+    if leading.reports.pending.note(message, leading.now, leading.settings.lost_after) {
+        let text = format!("wants to join and waits for approval (deployctl node approve {node})");
+        leading.emit(vec![events::of_node(&node, text, leading.now)]);
+        leading.effects.push(Effect::AskWhole { node });
     }
+}
 
-    /// A node that waits for approval reported.
-    pub(in crate::core) fn note_pending(&mut self, message: ReportMessage) {
-        let node = message.stamp().node.clone();
-        if self.reports.pending.note(message, self.now, self.settings.lost_after) {
-            let text = format!("wants to join and waits for approval (deployctl node approve {node})");
-            self.emit(vec![events::of_node(&node, text, self.now)]);
-            self.effects.push(Effect::AskWhole { node });
-        }
-    }
-
-    /// At the start of a leadership: drops what nodes that wait reported to this process as a standby.
-    pub(in crate::core) fn forget_pending(&mut self) {
-        let names = self.reports.all().map(|(name, _)| name);
-        let waiting: Vec<NodeName> = names.filter(|name| !self.is_accepted(name)).cloned().collect();
-        for name in &waiting {
-            self.reports.forget(name);
-            self.state.nodes.remove(name);
-        }
+/// At the start of a leadership: drops what nodes that wait reported to this process as a standby.
+pub(in crate::core) fn forget_pending(leading: &mut Leading<'_>) {
+    let names = leading.reports.all().map(|(name, _)| name);
+    let waiting = names.filter(|name| !is_accepted(leading.settings, leading.state, name));
+    for name in waiting.cloned().collect::<Vec<NodeName>>() {
+        leading.reports.forget(&name);
+        leading.state.nodes.remove(&name);
     }
 }
