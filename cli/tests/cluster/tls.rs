@@ -59,6 +59,8 @@ impl Secure {
         let start = |name: &str, listen: &str| {
             let mut command = Command::new(program(name));
             command.env_clear().envs(settings.clone()).args(["--listen", listen]).kill_on_drop(true);
+            // The page about access makes a token; here TLS is the subject.
+            command.env("DEPLOYD_ANONYMOUS", "admin@* from uid:self");
             command.spawn().expect("it starts")
         };
         let processes = vec![start("deployd-scheduler", &admin), start("deployd-apiserver", &api)];

@@ -26,7 +26,11 @@ async fn an_unschedulable_rollout_is_paused_with_every_nodes_reason_and_undo_tou
         let diary = Diary::open(&cluster, release.name()).await;
         release.change(&asking_for(&wanted, HUGE)).await;
         let held = release.until("it is held", |view| view.release == 1 && view.status == RolloutStatus::Held).await;
-        assert!(held.message.contains("is unschedulable") && held.message.contains("no node fits: "), "{:?}", held.message);
+        assert!(
+            held.message.contains("is unschedulable") && held.message.contains("no node fits: "),
+            "{:?}",
+            held.message
+        );
         nodes.extend(held.instances.iter().flat_map(|it| &it.pods).filter_map(|pod| pod.node.clone()));
         for node in &nodes {
             assert!(held.message.contains(&format!("{node}: memory ")), "{node} is named: {:?}", held.message);
