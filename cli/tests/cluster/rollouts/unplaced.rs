@@ -27,7 +27,7 @@ async fn an_unschedulable_rollout_is_paused_with_every_nodes_reason_and_undo_tou
         release.change(&asking_for(&wanted, HUGE)).await;
         let held = release.until("it is held", |view| view.release == 1 && view.status == RolloutStatus::Held).await;
         assert!(
-            held.message.contains("is unschedulable") && held.message.contains("no node fits: "),
+            held.message.contains("unschedulable") && held.message.contains("no node fits: "),
             "{:?}",
             held.message
         );
