@@ -193,8 +193,8 @@ impl FakeStore {
     pub fn revision(&self) -> u64 {
         self.revision
     }
-    /// What a leader loads.
-    pub fn all(&self) -> Vec<(String, Vec<u8>)> {
+    /// What a leader loads: everything but the audit log and other keys that are read on demand.
+    pub fn loaded(&self) -> Vec<(String, Vec<u8>)> {
         self.keys
             .iter()
             .filter(|(key, _)| keys::is_loaded(key))

@@ -61,7 +61,7 @@ impl Subject for Fake {
         self.store.revision()
     }
     async fn all(&self) -> Vec<(String, Vec<u8>)> {
-        self.store.all()
+        self.store.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }
 

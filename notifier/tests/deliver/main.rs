@@ -154,15 +154,15 @@ async fn notices_survive_a_restart_of_the_bus() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_notifier_recreates_the_streams_of_a_bus_that_lost_its_data() {
+async fn the_notifier_delivers_again_when_schedulers_have_recreated_the_streams_of_a_bus_that_lost_its_data() {
     let mut world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;
     let notifier = world.notifier(&[]).await;
     world.nats.kill();
     std::fs::remove_dir_all(world.directory.path().join("jetstream")).unwrap();
     world.nats.restart().await.unwrap();
-    let notice = notice(&receiver.url(), 1);
-    eventually("a stream for the notice", async || world.try_publish(&notice).await.ok()).await;
+    world.create_streams().await;
+    world.publish(&notice(&receiver.url(), 1)).await;
     receiver.wait_for(1).await;
     notifier.stop().await;
 }

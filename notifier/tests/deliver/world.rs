@@ -52,10 +52,16 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let nats = NatsServer::start(directory.path(), 0).await.unwrap();
         let bus = Bus::connect(&Args::at(nats.url()), "test").await.unwrap();
+        let world = Self { nats, bus, directory };
+        world.create_streams().await;
+        world
+    }
+
+    /// As schedulers do after each connect.
+    pub(crate) async fn create_streams(&self) {
         for stream in [&streams::NOTICES, &streams::DEAD_LETTERS] {
-            bus.ensure_stream(&stream.into()).await.unwrap();
+            self.bus.ensure_stream(&stream.into()).await.unwrap();
         }
-        Self { nats, bus, directory }
     }
 
     /// A notifier that may post to the receivers of the test.

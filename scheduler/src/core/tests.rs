@@ -219,7 +219,7 @@ impl Rig {
     fn elected(&mut self) -> Input {
         self.term += 1;
         self.store.lead(Term(self.term));
-        Input::Elected { term: Term(self.term), stored: self.store.all() }
+        Input::Elected { term: Term(self.term), stored: self.store.loaded() }
     }
     /// The next command of the stream, not yet passed to the core.
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use contract::command::{Refusal, Verb, Verdict};
 use contract::streams::DEAD_LETTERS;
+use contract::subjects::{NOTICES_CONSUMER, NOTICES_STREAM};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
@@ -81,6 +82,26 @@ async fn a_lost_and_re_created_stream_is_read_from_its_start_without_a_restart()
     let mut reply = cluster.command("new", add_callback(9)).await;
     assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
     assert_eq!(cluster.callbacks(6).await.len(), 6);
+}
+
+/// Notifiers may not create them.
+#[tokio::test]
+async fn the_stream_and_the_consumer_of_notices_exist_again_after_nats_lost_its_data() {
+    let mut cluster = Cluster::start().await;
+    let _scheduler = cluster.scheduler("only").await;
+    cluster.nats.kill();
+    std::fs::remove_dir_all(cluster.dir.path().join("nats").join("jetstream")).unwrap();
+    cluster.nats.restart().await.unwrap();
+    let consumer = format!("$JS.API.CONSUMER.INFO.{NOTICES_STREAM}.{NOTICES_CONSUMER}");
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let info = cluster.bus.request::<_, serde_json::Value>(&consumer, &serde_json::json!({}), LIMIT).await;
+        if info.as_ref().is_ok_and(|info| info["name"] == NOTICES_CONSUMER) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{info:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test]

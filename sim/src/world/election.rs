@@ -121,7 +121,7 @@ impl World {
         self.schedulers[scheduler].belief = Belief::Leading { term, renewed };
         self.schedulers[scheduler].commit = None;
         self.schedulers[scheduler].reader = Some(StreamReader { creation: self.bus.creation, next, busy: true });
-        let stored = self.store.all();
+        let stored = self.store.loaded();
         self.feed_scheduler(scheduler, Input::Elected { term, stored });
         let delay = self.random.span(1, 20);
         self.queue.after(delay, Event::Scheduler { scheduler, life, what: AtScheduler::ReadCommand });
@@ -234,7 +234,7 @@ impl World {
             // Changes still on their way are older than this list.
             let at = self.queue.now().max(self.schedulers[scheduler].mirrored);
             self.schedulers[scheduler].mirrored = at;
-            let (life, all) = (self.schedulers[scheduler].life, self.store.all());
+            let (life, all) = (self.schedulers[scheduler].life, self.store.loaded());
             if at == self.queue.now() {
                 self.feed_scheduler(scheduler, Input::Mirror(Mirror::Reset(all)));
             } else {

@@ -98,18 +98,34 @@ impl DirectFollower {
         }
     }
 
+    /// Reads from the last message that was shown, which proves that the stream is still the same: a server that was restored
+    /// from a copy may hold other messages under the numbers of lost ones, and may answer before we know of the new connection.
     async fn read_more(&mut self) -> Result<(), Error> {
-        match self.bus.read_direct(&self.stream, self.last.sequence + 1, PART).await? {
-            Direct::Messages(read) if read.is_empty() => self.wait().await,
+        let from = if self.last.stored_at.is_some() { self.last.sequence } else { self.last.sequence + 1 };
+        match self.bus.read_direct(&self.stream, from, PART).await? {
             Direct::Messages(read) => {
+                self.compare(&read)?;
                 self.read = read.into();
-                Ok(())
+                if self.read.front().is_some_and(|first| first.sequence == self.last.sequence) {
+                    self.read.pop_front();
+                }
+                if self.read.is_empty() { self.wait().await } else { Ok(()) }
             }
             // A server that starts has not opened the stream yet.
             Direct::Unavailable => match self.bus.has_stream(&self.stream).await? {
                 true => Err(Error::TimedOut { doing: format!("opening stream {}", self.stream) }),
                 false => Err(self.lost()),
             },
+        }
+    }
+
+    /// An error when a message has the number of the last one that was shown and another time.
+    fn compare(&self, read: &[Stored]) -> Result<(), Error> {
+        let Some(stored_at) = self.last.stored_at else { return Ok(()) };
+        let sequence = self.last.sequence;
+        match read.iter().any(|found| found.sequence == sequence && found.stored_at != stored_at) {
+            true => Err(Error::StreamRewound { stream: self.stream.clone(), sequence }),
+            false => Ok(()),
         }
     }
 
@@ -149,14 +165,9 @@ impl DirectFollower {
                 _ => Err(Error::StreamBehind { stream, after, last }),
             };
         }
-        let Some(stored_at) = self.last.stored_at else { return Ok(()) };
-        let Direct::Messages(found) = self.bus.read_direct(&self.stream, after, 1).await? else {
-            return Err(opening());
-        };
-        let is_another = |found: &&Stored| found.sequence == after && found.stored_at != stored_at;
-        match found.iter().find(is_another) {
-            Some(_) => Err(Error::StreamRewound { stream, sequence: after }),
-            None => Ok(()),
+        match self.bus.read_direct(&self.stream, after, 1).await? {
+            Direct::Messages(found) => self.compare(&found),
+            Direct::Unavailable => Err(opening()),
         }
     }
 

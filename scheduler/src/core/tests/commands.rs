@@ -306,7 +306,7 @@ fn an_outcome_is_forgotten_when_etcd_expires_it() {
     assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "c1 runs as a new command");
     // The watch was interrupted and missed the expiry of `c2`.
     rig.store.remove(&keys::outcome(&"c2".parse().expect("an id")));
-    let stored: Vec<(String, Vec<u8>)> = rig.store.all();
+    let stored: Vec<(String, Vec<u8>)> = rig.store.loaded();
     rig.run(Input::Mirror(Mirror::Reset(stored.clone())));
     assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
     let has_callback = |rig: &Rig| rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/");

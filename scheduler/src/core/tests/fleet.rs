@@ -246,7 +246,7 @@ fn a_standby_forgets_a_removed_node() {
         standby.on(Input::Report(report), now);
     }
     rig.command("c1", cordon("b", "seen by standbys"));
-    let pairs = rig.store.all();
+    let pairs = rig.store.loaded();
     standby.on(Input::Mirror(super::super::io::Mirror::Reset(pairs)), now);
     let ask = |standby: &mut Core, at: Timestamp| {
         let effects = standby.on(Input::Query { query: Query::Nodes, reply: "q".to_owned() }, at);

@@ -135,7 +135,7 @@ fn the_history_of_a_removed_group_is_deleted() {
 fn a_standby_that_takes_over_stores_the_events_that_the_leader_did_not_store() {
     let mut rig = started();
     let mut standby = Core::new(Settings::default());
-    standby.on(Input::Mirror(Mirror::Reset(rig.store.all())), rig.time());
+    standby.on(Input::Mirror(Mirror::Reset(rig.store.loaded())), rig.time());
     for (running, second) in [(true, 1_005), (false, 1_005), (true, 1_012)] {
         report_container(&mut rig, running, second, (second > 1_005 || !running).then_some(1_010));
         let report = rig.agents[&node("a")].whole(&node("a"));
@@ -156,7 +156,7 @@ fn a_standby_forgets_the_history_of_a_deleted_group() {
     let mut rig = started();
     rig.advance(6);
     let mut standby = Core::new(Settings::default());
-    standby.on(Input::Mirror(Mirror::Reset(rig.store.all())), rig.time());
+    standby.on(Input::Mirror(Mirror::Reset(rig.store.loaded())), rig.time());
     let query = Input::Query { query: Query::History { name: group("web"), instance: 1 }, reply: "q".to_owned() };
     let answer = |standby: &mut Core, now| match &standby.on(query.clone(), now)[..] {
         [Effect::Answer { reply, .. }] => reply.answer.clone(),

@@ -102,7 +102,7 @@ fn a_standby_shows_the_same_view_of_a_rollout() {
     let expected = rig.rollout_view("web").expect("a release");
     let mut standby = Core::new(Settings::default());
     let now = rig.time();
-    standby.on(Input::Mirror(Mirror::Reset(rig.store.all())), now);
+    standby.on(Input::Mirror(Mirror::Reset(rig.store.loaded())), now);
     for (name, agent) in &rig.agents {
         standby.on(Input::Report(ReportMessage::Whole(agent.whole(name))), now);
     }

@@ -12,7 +12,7 @@ use crate::core::io::{Faults, Mirror, Mutant};
 fn standby_of(rig: &mut Rig, settings: Settings) -> Core {
     let mut core = Core::new(settings);
     let now = rig.time();
-    core.on(Input::Mirror(Mirror::Reset(rig.store.all())), now);
+    core.on(Input::Mirror(Mirror::Reset(rig.store.loaded())), now);
     for (name, agent) in &rig.agents {
         core.on(Input::Report(ReportMessage::Whole(agent.whole(name))), now);
     }
