@@ -6,10 +6,6 @@
 //!
 //! Comments cite the rules of `docs/rollout-rules.md` as `R-n`. `tests/vectors` checks the arithmetic against
 //! a file of known answers; `cargo run -p planner --example vectors -- FILE` checks another file.
-#![allow(
-    missing_docs,
-    reason = "required only in `contract`, whose types are the API; here a name that needs no comment has none"
-)]
 
 pub mod apportion;
 pub mod availability;
