@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `table`, `locks` | the rows of the HTTP contract whose answer the leader decides; all rows: `apiserver/tests/api/contract` |
 //! | `shapes`, `console` | the JSON of the original API, and the Python console's way of reading it |
-//! | `scenarios`, `acts`, `mending`, `moves`, `releases` | the 24 acceptance scenarios of the original API |
-//! | `thousand`, `requests`, `wishes` | a thousand random requests, and what must be true after them |
+//! | `scenarios`, `acts`, `repair`, `moves`, `releases` | the 24 acceptance scenarios of the original API |
+//! | `thousand`, `requests`, `expected` | a thousand random requests, and what must be true after them |
 //! | `quirks` | that every known defect of the original has its line |
 
 mod locks;
@@ -20,12 +20,12 @@ pub(crate) mod docker;
 mod scenarios;
 
 mod acts;
-mod mending;
 mod moves;
 mod releases;
+mod repair;
 
+mod expected;
 mod requests;
 mod thousand;
-mod wishes;
 
 mod quirks;

@@ -1,12 +1,12 @@
 //! Random requests: a seed determines the sequence as long as the answers are the same.
 //!
-//! Most are valid, many are not; they share a few names, so that they conflict. Each request comes with its wish, so that the
+//! Most are valid, many are not; they share a few names, so that they conflict. Each request comes with its change, so that the
 //! sender can record what was accepted.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::wishes::Wish;
+use super::expected::AcceptedChange;
 use crate::cluster::demo_group;
 
 pub(super) const GROUPS: [&str; 4] = ["rnd.a.web", "rnd.b.web", "other.c.web", "rnd.d.web"];
@@ -69,20 +69,20 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) body: Option<String>,
     /// What becomes true when it is accepted.
-    pub(super) wish: Option<Wish>,
+    pub(super) change: Option<AcceptedChange>,
 }
 
 impl Request {
     pub(super) fn new(method: &str, path: impl Into<String>) -> Self {
-        Self { method: method.parse().expect("a method"), path: path.into(), body: None, wish: None }
+        Self { method: method.parse().expect("a method"), path: path.into(), body: None, change: None }
     }
     #[allow(clippy::needless_pass_by_value, reason = "tables read better without ampersands")]
     pub(super) fn body(mut self, body: impl ToString) -> Self {
         self.body = Some(body.to_string());
         self
     }
-    pub(super) fn wish(mut self, wish: Wish) -> Self {
-        self.wish = Some(wish);
+    pub(super) fn change(mut self, change: AcceptedChange) -> Self {
+        self.change = Some(change);
         self
     }
 }
@@ -91,7 +91,8 @@ impl Request {
 pub(super) fn next(dice: &mut Dice) -> Request {
     match dice.below(100) {
         0..10 => create(dice),
-        10..14 => Request::new("DELETE", format!("/api/podgroups?name={}", dice.one_of(&GROUPS))).named(Wish::Remove),
+        10..14 => Request::new("DELETE", format!("/api/podgroups?name={}", dice.one_of(&GROUPS)))
+            .named(AcceptedChange::Remove),
         14..28 => replica(dice),
         // Few: a patch is admitted during an upgrade, so with more of them nothing else would ever get the lock.
         28..33 => spec(dice),
@@ -105,11 +106,11 @@ pub(super) fn next(dice: &mut Dice) -> Request {
 }
 
 impl Request {
-    /// The wish about the group or dependency pod its path names.
-    fn named(self, wish: impl FnOnce(String) -> Wish) -> Self {
+    /// The change about the group or dependency pod its path names.
+    fn named(self, change: impl FnOnce(String) -> AcceptedChange) -> Self {
         let name = self.path.split("name=").nth(1).and_then(|rest| rest.split('&').next()).unwrap_or_default();
         let name = name.to_owned();
-        self.wish(wish(name))
+        self.change(change(name))
     }
 }
 
@@ -128,8 +129,8 @@ fn group(name: &str, count: u32, memory: i64) -> Value {
 
 fn create(dice: &mut Dice) -> Request {
     let (name, count, memory) = (dice.one_of(&GROUPS), dice.one_of(&[0, 1, 1, 2, 3]), memory(dice));
-    let wish = Wish::Create { name: name.to_owned(), count, memory };
-    Request::new("POST", "/api/podgroups").body(group(name, count, memory)).wish(wish)
+    let change = AcceptedChange::Create { name: name.to_owned(), count, memory };
+    Request::new("POST", "/api/podgroups").body(group(name, count, memory)).change(change)
 }
 
 fn replica(dice: &mut Dice) -> Request {
@@ -137,7 +138,7 @@ fn replica(dice: &mut Dice) -> Request {
     let policy = dice.one_of(&["", "&restart_policy=always", "&restart_policy=onfail"]);
     let name = dice.one_of(&GROUPS);
     Request::new("PATCH", format!("/api/podgroups?name={name}&cmd=replica&num_instances={count}{policy}"))
-        .named(|name| Wish::Scale { name, count })
+        .named(|name| AcceptedChange::Scale { name, count })
 }
 
 fn spec(dice: &mut Dice) -> Request {
@@ -145,7 +146,7 @@ fn spec(dice: &mut Dice) -> Request {
     let memory = if dice.below(4) == 0 { 0 } else { memory(dice) };
     Request::new("PATCH", format!("/api/podgroups?cmd=spec&name={name}"))
         .body(&group(name, 0, memory)["Pod"])
-        .named(|name| Wish::Upgrade { name, memory })
+        .named(|name| AcceptedChange::Upgrade { name, memory })
 }
 
 fn operation(dice: &mut Dice) -> Request {
@@ -158,7 +159,7 @@ fn operation(dice: &mut Dice) -> Request {
         "stop" => Some(true),
         _ => None,
     };
-    Request::new("PATCH", path).named(|name| Wish::Target { name, instance, stopped })
+    Request::new("PATCH", path).named(|name| AcceptedChange::Target { name, instance, stopped })
 }
 
 fn drift(dice: &mut Dice) -> Request {
@@ -178,12 +179,13 @@ fn drift(dice: &mut Dice) -> Request {
 fn dependency(dice: &mut Dice) -> Request {
     let (name, memory) = (dice.one_of(&DEPENDENCIES), memory(dice));
     let pod = || group(name, 0, memory)["Pod"].take();
-    let wanted = |name: &str| Wish::Want { name: name.to_owned(), memory };
+    let wanted = |name: &str| AcceptedChange::CreateDependency { name: name.to_owned(), memory };
     match dice.below(6) {
-        0..3 => Request::new("POST", "/api/depends").body(pod()).wish(wanted(name)),
-        3 => Request::new("PUT", "/api/depends").body(pod()).wish(wanted(name)),
-        4 => Request::new("DELETE", format!("/api/depends?name={name}")).named(Wish::Doom),
-        _ => Request::new("DELETE", format!("/api/depends?name={name}&force=true")).named(Wish::Forget),
+        0..3 => Request::new("POST", "/api/depends").body(pod()).change(wanted(name)),
+        3 => Request::new("PUT", "/api/depends").body(pod()).change(wanted(name)),
+        4 => Request::new("DELETE", format!("/api/depends?name={name}")).named(AcceptedChange::RemoveUnusedDependency),
+        _ => Request::new("DELETE", format!("/api/depends?name={name}&force=true"))
+            .named(AcceptedChange::RemoveDependency),
     }
 }
 

@@ -11,8 +11,8 @@
 //! | 9 | `releases::a_bad_first_instance_is_rolled_back_…` |
 //! | 10 | `acts::instances_are_stopped_started_and_restarted_…` |
 //! | 11 | `healing`, `notices` (the OOM text) |
-//! | 12 | `healing`, `switches::a_sleeping_guard_…`, `mending::an_instance_with_data_…` |
-//! | 13 | `mending::what_cannot_be_created_or_started_…` |
+//! | 12 | `healing`, `switches::a_sleeping_guard_…`, `repair::an_instance_with_data_…` |
+//! | 13 | `repair::what_cannot_be_created_or_started_…` |
 //! | 14 | `moves::a_drift_…`, `moves::an_evacuated_node_…` |
 //! | 15 | `dependencies`; as console reads it: `shapes` |
 //! | 16 | `ports::a_port_has_one_owner_…`, `releases::changed_stream_ports_…` |
@@ -21,8 +21,8 @@
 //! | 19 | `notices`: all texts, with exactly their members |
 //! | 20 | does not apply: the etcd layout is our own |
 //! | 21 | `failover`; 503 without a leader and a bus: `apiserver/tests/api/outage.rs` |
-//! | 22 | `notices::too_many_silent_nodes_…`, `mending::one_node_that_goes_three_times_…` |
-//! | 23 | `mending::an_older_copy_is_removed_…`, `operations` (foreign containers) |
+//! | 22 | `notices::too_many_silent_nodes_…`, `repair::one_node_that_goes_three_times_…` |
+//! | 23 | `repair::an_older_copy_is_removed_…`, `operations` (foreign containers) |
 //! | 24 | `switches::a_stopped_engine_…`, `switches` (survive failover); agents' event streams: `agent/tests` |
 
 use std::time::Duration;

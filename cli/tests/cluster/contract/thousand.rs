@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::docker::Hands;
+use super::expected::{Expected, ExpectedDependency, ExpectedGroup};
 use super::requests::{self, DEPENDENCIES, Dice, GROUPS, Request};
 use super::rows::row::Seen;
-use super::wishes::{ExpectedGroup, Portal, Wishes};
 use crate::cluster::{Cluster, IMAGE, eventually};
 use crate::docker::Workload;
 
@@ -32,19 +32,19 @@ async fn after_a_thousand_random_requests_the_cluster_is_what_was_accepted_last(
     let started = cluster.engine.started_at(&stranger).await;
     let processes = cluster.processes();
     let began = Instant::now();
-    let (wishes, statuses) = sent(&cluster, seed).await;
+    let (expected, statuses) = sent(&cluster, seed).await;
     println!("{REQUESTS} requests in {:?}: {statuses:?}", began.elapsed());
-    for (name, wanted) in &wishes.groups {
+    for (name, wanted) in &expected.groups {
         settles(&cluster, name, wanted).await;
     }
-    let unwanted = |name: &&&str| !wishes.groups.contains_key(**name);
+    let unwanted = |name: &&&str| !expected.groups.contains_key(**name);
     for name in GROUPS.iter().filter(unwanted) {
         cluster.exactly(name, 0, SETTLED).await;
     }
     for name in DEPENDENCIES {
-        portals_settle(&cluster, name, &wishes).await;
+        dependencies_settle(&cluster, name, &expected).await;
     }
-    println!("settled after {:?}: {:#?}", began.elapsed(), wishes);
+    println!("settled after {:?}: {:#?}", began.elapsed(), expected);
     assert_eq!(cluster.processes(), processes, "no process was started again");
     for (name, log) in cluster.logs() {
         assert!(!log.contains("panicked at"), "{name} panicked:\n{log}");
@@ -54,9 +54,9 @@ async fn after_a_thousand_random_requests_the_cluster_is_what_was_accepted_last(
 }
 
 /// Sends everything, one after the other, to both apiservers in turn. In the end all switches are back.
-async fn sent(cluster: &Cluster, seed: u64) -> (Wishes, BTreeMap<u16, usize>) {
+async fn sent(cluster: &Cluster, seed: u64) -> (Expected, BTreeMap<u16, usize>) {
     let client = fabric::http::client(Duration::from_secs(10));
-    let (mut dice, mut wishes, mut statuses) = (Dice(seed), Wishes::default(), BTreeMap::new());
+    let (mut dice, mut expected, mut statuses) = (Dice(seed), Expected::default(), BTreeMap::new());
     let mut pace = tokio::time::interval(PACE);
     let mut relief: Vec<Request> = Vec::new();
     for number in 0..REQUESTS {
@@ -73,12 +73,12 @@ async fn sent(cluster: &Cluster, seed: u64) -> (Wishes, BTreeMap<u16, usize>) {
         *statuses.entry(seen.status).or_default() += 1;
         is_an_answer_of_the_contract(&request, &seen);
         if seen.status == 202
-            && let Some(wish) = request.wish
+            && let Some(change) = request.change
         {
-            wishes.accepted(wish);
+            expected.accepted(change);
         }
     }
-    (wishes, statuses)
+    (expected, statuses)
 }
 
 fn is_an_answer_of_the_contract(request: &Request, seen: &Seen) {
@@ -137,10 +137,10 @@ async fn is_shown(cluster: &Cluster, name: &str, wanted: &ExpectedGroup) -> bool
 }
 
 /// Waits until a dependency pod runs beside every instance that needs it, once, and nowhere else.
-async fn portals_settle(cluster: &Cluster, name: &str, wishes: &Wishes) {
+async fn dependencies_settle(cluster: &Cluster, name: &str, expected: &Expected) {
     let hands = Hands::connect();
     let path = format!("/api/depends?name={name}");
-    eventually(SETTLED, &format!("{name} is {:?}", wishes.portals.get(name)), async || {
+    eventually(SETTLED, &format!("{name} is {:?}", expected.dependencies.get(name)), async || {
         let all = cluster.engine.of_cluster(cluster.id()).await;
         let users = |container: &&Workload| {
             name == DEPENDENCIES[0] && GROUPS[..2].iter().any(|group| container.name.starts_with(group))
@@ -148,23 +148,23 @@ async fn portals_settle(cluster: &Cluster, name: &str, wishes: &Wishes) {
         let mut nodes: Vec<&str> = all.iter().filter(users).map(|container| container.node.as_str()).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let mut portals: Vec<&Workload> = all.iter().filter(|container| container.name.starts_with(name)).collect();
-        portals.sort_by(|one, other| one.node.cmp(&other.node));
-        let beside =
-            portals.iter().all(|portal| portal.running) && portals.iter().map(|portal| &*portal.node).eq(nodes);
+        let mut dependencies: Vec<&Workload> =
+            all.iter().filter(|container| container.name.starts_with(name)).collect();
+        dependencies.sort_by(|one, other| one.node.cmp(&other.node));
+        let beside = dependencies.iter().all(|pod| pod.running) && dependencies.iter().map(|pod| &*pod.node).eq(nodes);
         let (status, text) = cluster.call(0, reqwest::Method::GET, &path, None).await;
-        let settled = match wishes.portals.get(name) {
-            Some(Portal::Wanted { memory }) => {
+        let settled = match expected.dependencies.get(name) {
+            Some(ExpectedDependency::Everywhere { memory }) => {
                 let spec: Value = serde_json::from_str(&text).ok()?;
                 let mut right = beside && spec["Spec"]["Containers"][0]["MemoryLimit"] == *memory;
-                for portal in &portals {
-                    right &= hands.memory(&portal.id).await == Some(*memory);
+                for pod in &dependencies {
+                    right &= hands.memory(&pod.id).await == Some(*memory);
                 }
                 right
             }
-            // Doomed and used is still there; doomed and unused is gone.
-            Some(Portal::Doomed) => beside || (portals.is_empty() && status == 404),
-            None => portals.is_empty() && status == 404,
+            // Removed while used: it is still there. Removed and unused: it is gone.
+            Some(ExpectedDependency::OnlyWhereUsed) => beside || (dependencies.is_empty() && status == 404),
+            None => dependencies.is_empty() && status == 404,
         };
         settled.then_some(())
     })

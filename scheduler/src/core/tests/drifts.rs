@@ -304,3 +304,23 @@ fn an_evacuation_moves_the_surge_pod_of_an_instance_too() {
     assert!(next(&rig).is_some_and(|node| node != surge), "{:?}", rig.slots("web"));
     assert_eq!(rig.pods(surge.as_str()), [""; 0]);
 }
+
+#[test]
+fn a_stateful_instance_leaves_a_lost_node_only_by_a_forced_drift_after_the_loss() {
+    let mut rig = rig(&["a", "b"]);
+    let mut stateful = spec("web", 1);
+    stateful.pod.stateful = true;
+    rig.command("c1", Verb::CreateGroup { spec: Box::new(stateful) });
+    rig.advance(2);
+    let (from, to) = if rig.pods("a").is_empty() { ("b", "a") } else { ("a", "b") };
+    let forced = || drift_group("web", Drift { force: true, ..drift(from, Some(to)) });
+    rig.unreachable.insert(node(from));
+    assert_eq!(rig.command("d1", forced()), "Accepted");
+    // Longer than a node takes to be lost (300 s) and a drift to release its lock (600 s).
+    rig.advance(700);
+    assert_eq!((rig.pods(from).len(), rig.pods(to).len()), (1, 0), "it may still run there");
+    assert_eq!(rig.slots("web")[0].leaves, Some(node(from)));
+    assert_eq!(rig.command("d2", forced()), "Accepted");
+    rig.advance(2);
+    assert_eq!(rig.pods(to).len(), 1, "a forced drift from a lost node does not wait");
+}

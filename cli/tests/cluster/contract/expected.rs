@@ -1,13 +1,13 @@
 //! Records the last accepted state of each object: the expected end of the test with a thousand requests.
 //!
 //! It knows what a 202 means and nothing about how it is done. Requests go out one after the other, so the order of the answers
-//! is the order of the wishes.
+//! is the order of the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes true when a request is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum AcceptedChange {
     Create {
         name: String,
         count: u32,
@@ -21,25 +21,24 @@ pub(super) enum Wish {
         name: String,
         memory: i64,
     },
-    /// Stopped or not; none when nothing is asked for. Instance 0 is all of them.
+    /// Whether to stop or start an instance; `None` leaves it as it is. Instance 0 is all of them.
     Target {
         name: String,
         instance: u32,
         stopped: Option<bool>,
     },
     Remove(String),
-    /// A dependency pod with so much memory.
-    Want {
+    CreateDependency {
         name: String,
         memory: i64,
     },
-    /// It goes once nothing uses it.
-    Doom(String),
-    /// It goes now.
-    Forget(String),
+    /// Removed as soon as no instance uses it.
+    RemoveUnusedDependency(String),
+    /// Removed at once.
+    RemoveDependency(String),
 }
 
-/// A group as it shall be in the end.
+/// A group's expected final state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExpectedGroup {
     pub(super) version: u32,
@@ -48,52 +47,52 @@ pub(super) struct ExpectedGroup {
     pub(super) stopped: BTreeSet<u32>,
 }
 
-/// A dependency pod as it shall be in the end.
+/// A dependency pod's expected final state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Portal {
+pub(super) enum ExpectedDependency {
     /// Beside every instance that needs it.
-    Wanted { memory: i64 },
+    Everywhere { memory: i64 },
     /// Only where it is still used, or not at all.
-    Doomed,
+    OnlyWhereUsed,
 }
 
 /// Everything that was accepted.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct Expected {
     pub(super) groups: BTreeMap<String, ExpectedGroup>,
-    pub(super) portals: BTreeMap<String, Portal>,
+    pub(super) dependencies: BTreeMap<String, ExpectedDependency>,
 }
 
-impl Wishes {
-    /// Remembers an accepted wish.
-    pub(super) fn accepted(&mut self, wish: Wish) {
-        match wish {
-            Wish::Create { name, count, memory } => {
+impl Expected {
+    /// Records an accepted change.
+    pub(super) fn accepted(&mut self, change: AcceptedChange) {
+        match change {
+            AcceptedChange::Create { name, count, memory } => {
                 let wanted = ExpectedGroup { version: 0, count, memory, stopped: BTreeSet::new() };
                 assert_eq!(self.groups.insert(name.clone(), wanted), None, "{name} was created twice");
             }
-            Wish::Remove(name) => {
+            AcceptedChange::Remove(name) => {
                 assert!(self.groups.remove(&name).is_some(), "{name} was not there and yet removed");
             }
-            Wish::Scale { name, count } => {
+            AcceptedChange::Scale { name, count } => {
                 let group = self.group(&name);
                 group.count = count;
                 group.stopped.retain(|instance| *instance <= count);
             }
-            Wish::Upgrade { name, memory } => {
+            AcceptedChange::Upgrade { name, memory } => {
                 let group = self.group(&name);
                 group.version += 1;
                 group.memory = if memory == 0 { group.memory } else { memory };
             }
-            Wish::Target { name, instance, stopped } => self.group(&name).target(instance, stopped),
-            Wish::Want { name, memory } => {
-                self.portals.insert(name, Portal::Wanted { memory });
+            AcceptedChange::Target { name, instance, stopped } => self.group(&name).target(instance, stopped),
+            AcceptedChange::CreateDependency { name, memory } => {
+                self.dependencies.insert(name, ExpectedDependency::Everywhere { memory });
             }
-            Wish::Doom(name) => {
-                self.portals.insert(name, Portal::Doomed);
+            AcceptedChange::RemoveUnusedDependency(name) => {
+                self.dependencies.insert(name, ExpectedDependency::OnlyWhereUsed);
             }
-            Wish::Forget(name) => {
-                self.portals.remove(&name);
+            AcceptedChange::RemoveDependency(name) => {
+                self.dependencies.remove(&name);
             }
         }
     }
@@ -116,7 +115,7 @@ impl ExpectedGroup {
         }
     }
 
-    /// The instances that shall run.
+    /// The instances that must run.
     pub(super) fn running(&self) -> Vec<u32> {
         (1..=self.count).filter(|number| !self.stopped.contains(number)).collect()
     }
