@@ -5,7 +5,7 @@ use contract::command::{Command, Verb};
 use contract::keys::{self, Key};
 use contract::layout::InstancesPage;
 use contract::order::OrderMessage;
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::report::ReportMessage;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
@@ -176,24 +176,24 @@ fn write(write: &scheduler_io::Write) -> String {
 }
 
 fn placement(value: &[u8]) -> String {
-    let slots = serde_json::from_slice::<InstancesPage>(value).unwrap_or_default().slots();
-    let pod = |slot: &Slot| {
-        let node = slot.node.as_ref().map_or("nowhere", |node| node.as_str());
-        let leaves = slot.leaves.as_ref().map(|node| format!(" from {node}")).unwrap_or_default();
-        let drains = if slot.draining.is_some() { " drains" } else { "" };
-        let stops = if slot.target == TargetState::Stop { " stops" } else { "" };
-        let made = slot.created_from.map(|version| format!(" made as v{version}")).unwrap_or_default();
-        format!("v{}d{}@{node}{leaves}{drains}{stops}{made}", slot.version, slot.drift)
+    let instances = serde_json::from_slice::<InstancesPage>(value).unwrap_or_default().instances();
+    let pod = |instance: &Instance| {
+        let node = instance.node.as_ref().map_or("nowhere", |node| node.as_str());
+        let leaves = instance.leaves.as_ref().map(|node| format!(" from {node}")).unwrap_or_default();
+        let drains = if instance.draining.is_some() { " drains" } else { "" };
+        let stops = if instance.target == TargetState::Stop { " stops" } else { "" };
+        let made = instance.created_from.map(|version| format!(" made as v{version}")).unwrap_or_default();
+        format!("v{}d{}@{node}{leaves}{drains}{stops}{made}", instance.version, instance.drift)
     };
-    let instance = |(number, slot): (usize, &Slot)| match slot.filling {
-        Filling::Pod => {
-            let next = slot.next.as_deref().map(|next| format!(" + {}", pod(next))).unwrap_or_default();
-            format!("{}:{}{next}", number + 1, pod(slot))
+    let instance = |(number, instance): (usize, &Instance)| match instance.presence {
+        Presence::Pod => {
+            let next = instance.next.as_deref().map(|next| format!(" + {}", pod(next))).unwrap_or_default();
+            format!("{}:{}{next}", number + 1, pod(instance))
         }
-        Filling::Retired => format!("{}:retired {}", number + 1, pod(slot)),
-        Filling::Nothing => format!("{}:nothing", number + 1),
+        Presence::Vacant => format!("{}:retired {}", number + 1, pod(instance)),
+        Presence::Free => format!("{}:nothing", number + 1),
     };
-    slots.iter().enumerate().map(instance).collect::<Vec<_>>().join(", ")
+    instances.iter().enumerate().map(instance).collect::<Vec<_>>().join(", ")
 }
 
 fn release(value: &[u8]) -> String {

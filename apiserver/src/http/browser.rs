@@ -64,7 +64,7 @@ impl Hosts {
 
     fn is_own(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<Authority>() else { return false };
-        // Nothing but a name and a port: `user@name` and `[::1].name` have another reading for every reader.
+        // Nothing but a name and a port: `user@name` and `[::1].name` are parsed differently by different programs.
         let port = authority.as_str().strip_prefix(authority.host());
         if !port.is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_number)) {
             return false;

@@ -77,7 +77,7 @@ pub async fn groups(api: &Api, client: &Client) -> Result<VisibleGroups, Refused
 }
 
 /// The first `most` groups after a name that the client may read, and whether a standby answered. A page of the answer is filled
-/// from several pages of the scheduler, so that neither its length nor its end tells of other groups.
+/// from several pages of the scheduler, so that its size does not reveal hidden groups.
 pub async fn lines(
     api: &Api,
     client: &Client,

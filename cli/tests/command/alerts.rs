@@ -28,7 +28,7 @@ fn every_metric_of_every_process_is_explained() {
         let source = std::fs::read_to_string(&path).expect("the figures of a process");
         let prefix = quoted(&source, "with_prefix(").into_iter().next().expect("a prefix");
         for name in quoted(&source, ".register(") {
-            // Names that share a prefix may stand behind each other, the later ones without it.
+            // After one full metric name the page may list others without the prefix.
             let statuses = [format!("`{prefix}_{name}`"), format!("`_{name}`")].iter().any(|name| page.contains(name));
             assert!(statuses, "docs/operations.md, What to do for each alert, does not name {prefix}_{name}");
             known += 1;

@@ -52,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// ElectionRole of this process.
+/// Whether this process leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionRole {
     /// Another process leads, or none.

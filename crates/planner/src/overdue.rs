@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::PodFacts;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
@@ -22,7 +22,7 @@ const LONGEST_SETUP: i64 = 300;
 pub struct ReadinessCheck<'a> {
     pub group: &'a PodGroupSpec,
     pub pod: &'a PodSpec,
-    pub slot: &'a Slot,
+    pub instance: &'a Instance,
     pub facts: &'a PodFacts,
     pub now: Timestamp,
 }
@@ -35,13 +35,13 @@ impl ReadinessCheck<'_> {
             HealthState::None => self.started_at() + self.setup() <= self.now,
             HealthState::Starting | HealthState::Unhealthy => false,
         };
-        let is_open = self.group.readiness_gates.iter().all(|gate| self.slot.gates.contains_key(gate));
-        self.facts.state == RunState::Success && is_well && is_open && self.slot.draining.is_none()
+        let is_open = self.group.readiness_gates.iter().all(|gate| self.instance.gates.contains_key(gate));
+        self.facts.state == RunState::Success && is_well && is_open && self.instance.draining.is_none()
     }
 
     /// Why the pod is overdue: it is crash-looping, or it has been unready for longer than its grace period.
     pub fn overdue(self) -> Option<String> {
-        if self.slot.target == TargetState::Stop || self.slot.draining.is_some() {
+        if self.instance.target == TargetState::Stop || self.instance.draining.is_some() {
             return None;
         }
         let grace = self.setup() + self.group.min_ready() + GRACE;
@@ -54,7 +54,7 @@ impl ReadinessCheck<'_> {
             let word = if restarts >= CRASH_LOOP { "crash-looping: " } else { "" };
             return Some(format!("{word}{}", exit.describe(self.now)));
         }
-        let since = self.slot.since.max(self.started_at()).max(self.facts.updated_at);
+        let since = self.instance.since.max(self.started_at()).max(self.facts.updated_at);
         let unready = self.now.since(since);
         (!self.is_ready() && unready > grace).then(|| self.reason(unready))
     }
@@ -110,8 +110,8 @@ mod tests {
         let facts = PodFacts { containers: vec![container], updated_at: at(0), ..facts };
         let group = PodGroupSpec { min_ready_seconds: Some(10), ..PodGroupSpec::default() };
         let pod = PodSpec { setup_time: 5, ..PodSpec::default() };
-        let slot = Slot { since: at(-60), ..Slot::default() };
-        let look = ReadinessCheck { group: &group, pod: &pod, slot: &slot, facts: &facts, now: at(now) };
+        let instance = Instance { since: at(-60), ..Instance::default() };
+        let look = ReadinessCheck { group: &group, pod: &pod, instance: &instance, facts: &facts, now: at(now) };
         (look.is_ready(), look.overdue())
     }
 
@@ -152,12 +152,13 @@ mod tests {
         let facts = running(HealthState::None);
         let pod = PodSpec::default();
         let group = PodGroupSpec { readiness_gates: vec!["lb".to_owned()], ..PodGroupSpec::default() };
-        let overdue =
-            |slot: &Slot| ReadinessCheck { group: &group, pod: &pod, slot, facts: &facts, now: at(100) }.overdue();
-        let open = Slot { since: at(0), ..Slot::default() };
+        let overdue = |instance: &Instance| {
+            ReadinessCheck { group: &group, pod: &pod, instance, facts: &facts, now: at(100) }.overdue()
+        };
+        let open = Instance { since: at(0), ..Instance::default() };
         assert_eq!(overdue(&open).as_deref(), Some("a readiness gate is closed for 100 s"));
-        assert_eq!(overdue(&Slot { target: TargetState::Stop, ..open.clone() }), None);
+        assert_eq!(overdue(&Instance { target: TargetState::Stop, ..open.clone() }), None);
         let draining = contract::record::Draining { since: at(0), is_answered: false, is_final: false };
-        assert_eq!(overdue(&Slot { draining: Some(draining), ..open }), None);
+        assert_eq!(overdue(&Instance { draining: Some(draining), ..open }), None);
     }
 }

@@ -188,7 +188,7 @@ fn a_preferred_node_is_taken_unless_another_meets_more_soft_expressions() {
             .concat()
     };
     assert_eq!(first(&[], "c", &[("c", 5)]), "ca", "even with siblings there, but not without room");
-    assert_eq!(first(&["constraint:group==~default"], "b", &[]), "ac", "others meet the wish");
+    assert_eq!(first(&["constraint:group==~default"], "b", &[]), "ac", "others meet the preference");
     assert_eq!(first(&["constraint:group==~x"], "b", &[]), "ba", "no node meets the soft expression");
     assert_eq!(first(&["constraint:group==default"], "b", &[]), "ac", "a condition is a condition");
     assert_eq!(first(&[], "unknown", &[]), "ab");

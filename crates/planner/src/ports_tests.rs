@@ -1,4 +1,4 @@
-//! PortClaims on stream ports: one owner, first come, all or nothing, independent of the order of the records.
+//! Claims on stream ports: one owner, first come, all or nothing, independent of the order of the records.
 
 use proptest::prelude::*;
 

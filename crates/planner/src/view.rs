@@ -4,7 +4,7 @@
 //! numbers.
 
 use contract::query::Liveness;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::PodFacts;
 use contract::state::{HealthState, RunState};
 
@@ -20,23 +20,23 @@ pub struct GroupStatus {
     pub running: u32,
 }
 
-/// The facts of one instance: the report of its node, completed by the reasons stored in its slot.
-pub fn pod_facts(slot: &Slot, observed: Option<&PodFacts>, candidate: Option<&Candidate>) -> PodFacts {
+/// The facts of one instance: the report of its node, completed by the reasons stored in its instance.
+pub fn pod_facts(instance: &Instance, observed: Option<&PodFacts>, candidate: Option<&Candidate>) -> PodFacts {
     let mut facts = observed.filter(|observed| !observed.leaving).cloned().unwrap_or_default();
     if let Some(node) =
-        slot.node.as_ref().filter(|_| candidate.is_some_and(|candidate| candidate.liveness == Liveness::Lost))
+        instance.node.as_ref().filter(|_| candidate.is_some_and(|candidate| candidate.liveness == Liveness::Lost))
     {
         facts.state = RunState::Error;
-        facts.last_error = if slot.why.is_empty() { format!("node {node} is lost") } else { slot.why.clone() };
+        facts.last_error = if instance.why.is_empty() { format!("node {node} is lost") } else { instance.why.clone() };
     }
     if facts.last_error.is_empty() && facts.state != RunState::Success {
-        facts.last_error.clone_from(&slot.why);
-    } else if facts.state == RunState::Missing && !slot.why.is_empty() {
-        // The report says that the container is gone, the slot why it is not recreated.
-        facts.last_error = format!("{}; {}", facts.last_error, slot.why);
+        facts.last_error.clone_from(&instance.why);
+    } else if facts.state == RunState::Missing && !instance.why.is_empty() {
+        // The report says that the container is gone, the instance why it is not recreated.
+        facts.last_error = format!("{}; {}", facts.last_error, instance.why);
     }
     if facts.last_error.is_empty() {
-        facts.last_error.clone_from(&slot.not_moved);
+        facts.last_error.clone_from(&instance.not_moved);
     }
     facts
 }
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn a_failed_move_is_shown_at_the_instance_and_not_at_the_group() {
-        let slot = Slot { not_moved: "it stays on a: no node fits".to_owned(), ..Slot::default() };
-        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), None);
-        assert_eq!(facts.last_error, slot.not_moved);
+        let instance = Instance { not_moved: "it stays on a: no node fits".to_owned(), ..Instance::default() };
+        let facts = pod_facts(&instance, Some(&pod(RunState::Success, "")), None);
+        assert_eq!(facts.last_error, instance.not_moved);
         assert_eq!(group_status([&facts]).last_error, "");
     }
 
@@ -122,27 +122,27 @@ mod tests {
 
     #[test]
     fn an_unschedulable_instance_shows_the_reason() {
-        let slot = Slot { why: "no node fits: there is no node".to_owned(), ..Default::default() };
-        let facts = pod_facts(&slot, None, None);
+        let instance = Instance { why: "no node fits: there is no node".to_owned(), ..Default::default() };
+        let facts = pod_facts(&instance, None, None);
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Pending, "no node fits: there is no node"));
-        assert_eq!(group_status([&facts]).last_error, slot.why);
+        assert_eq!(group_status([&facts]).last_error, instance.why);
     }
 
     #[test]
     fn a_missing_instance_shows_why_it_is_not_recreated() {
-        let slot = Slot { why: "the guard sleeps".to_owned(), ..Default::default() };
-        let facts = pod_facts(&slot, Some(&pod(RunState::Missing, "no such container")), None);
+        let instance = Instance { why: "the guard sleeps".to_owned(), ..Default::default() };
+        let facts = pod_facts(&instance, Some(&pod(RunState::Missing, "no such container")), None);
         assert_eq!(facts.last_error, "no such container; the guard sleeps");
-        let soon = pod_facts(&Slot::default(), Some(&pod(RunState::Missing, "no such container")), None);
+        let soon = pod_facts(&Instance::default(), Some(&pod(RunState::Missing, "no such container")), None);
         assert_eq!(soon.last_error, "no such container");
     }
 
     #[test]
     fn an_instance_on_a_lost_node_is_in_error_whatever_was_reported_last() {
         let node: NodeName = "a".parse().expect("a name");
-        let slot = Slot { node: Some(node), ..Default::default() };
+        let instance = Instance { node: Some(node), ..Default::default() };
         let candidate = Candidate { liveness: Liveness::Lost, ..Candidate::alive(Default::default()) };
-        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&candidate));
+        let facts = pod_facts(&instance, Some(&pod(RunState::Success, "")), Some(&candidate));
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));
     }
 }

@@ -205,7 +205,7 @@ impl FakeStore {
         layout::read_group(name, &self.keys).ok()?
     }
     pub fn placement(&self, name: &GroupName) -> PlacementRecord {
-        PlacementRecord { slots: layout::read_slots(name, &self.keys).unwrap_or_default() }
+        PlacementRecord { instances: layout::read_instances(name, &self.keys).unwrap_or_default() }
     }
     pub fn read<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {
         serde_json::from_slice(self.keys.get(key)?).ok()

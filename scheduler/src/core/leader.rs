@@ -143,7 +143,7 @@ impl Leading<'_> {
         for change in assignments(name, group).all() {
             self.lead.dispatch.change(&change);
         }
-        for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
+        for node in group.instances().iter().filter_map(|instance| instance.leaves.as_ref()) {
             // A node that an instance leaves must confirm it, so it needs an order although no pod is placed there.
             self.lead.dispatch.queue(node);
         }

@@ -353,9 +353,9 @@ impl Core {
         }
         let asks_for_callbacks = matches!(query, Query::Callbacks);
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
-        let library =
+        let queries =
             Queries { settings: &self.settings, term, state: &self.state, reports: &self.reports, now: self.now };
-        let Ok(answered) = attempt(|| library.answer(query)) else {
+        let Ok(answered) = attempt(|| queries.answer(query)) else {
             // A query changes nothing: it is not answered, and the client gets an error at its deadline.
             self.failed_queries += 1;
             return Vec::new();
@@ -398,9 +398,9 @@ impl Core {
         for name in names {
             let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
             let found_lost = self.state.nodes.was_lost(&name);
-            let deaf_until = self.reports.deaf_until;
+            let blind_until = self.reports.blind_until;
             let hearing =
-                Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
+                Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: blind_until };
             if let Some(liveness) = self.state.nodes.hear(&name) {
                 *liveness = liveness::check(hearing, &limits, self.now).liveness;
             }

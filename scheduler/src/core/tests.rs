@@ -287,10 +287,10 @@ impl Rig {
     }
     /// The stored node and drift number of each instance.
     fn places(&self, name: &str) -> Vec<(String, u32)> {
-        let place = |slot: &contract::record::Slot| {
-            (slot.node.as_ref().map_or_else(|| "nowhere".to_owned(), NodeName::to_string), slot.drift)
+        let place = |instance: &contract::record::Instance| {
+            (instance.node.as_ref().map_or_else(|| "nowhere".to_owned(), NodeName::to_string), instance.drift)
         };
-        self.slots(name).iter().map(place).collect()
+        self.instances(name).iter().map(place).collect()
     }
     /// The pods in the order of a node.
     fn pods(&self, name: &str) -> Vec<String> {

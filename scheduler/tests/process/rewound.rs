@@ -86,9 +86,9 @@ async fn a_quarter_full_command_stream_is_purged_also_after_it_lost_messages() {
     rewind_nats(&mut cluster, &saved).await;
     let _second = cluster.scheduler("second").await;
     // 70 unreadable messages of 1 MB: more than 64 MiB, a quarter of 256 MiB.
-    let filling = "x".repeat(1_000_000);
+    let presence = "x".repeat(1_000_000);
     for number in 0..70 {
-        cluster.send_raw(&format!("fill-{number}"), &filling).await;
+        cluster.send_raw(&format!("fill-{number}"), &presence).await;
     }
     outcome(&mut cluster.command("c2", add_callback(2)).await).await;
     let started = tokio::time::Instant::now();

@@ -3,7 +3,7 @@
 use contract::keys;
 use contract::layout::{self, Stored};
 use contract::name::GroupName;
-use contract::record::{GroupRecord, PlacementRecord, SCHEMA_VERSION, SchemaRecord, Slot};
+use contract::record::{GroupRecord, Instance, PlacementRecord, SCHEMA_VERSION, SchemaRecord};
 use contract::spec::{PodGroupSpec, PodSpec};
 use fabric::election::{Election, ElectionRole, Guard, Settings};
 use fabric::etcd::Op;
@@ -133,7 +133,8 @@ async fn a_scheduler_migrates_the_state_of_schema_1_and_leads() {
     let pod = PodSpec { name: name.to_string(), ..PodSpec::default() };
     let spec = PodGroupSpec { name: name.to_string(), num_instances: 120, pod, ..PodGroupSpec::default() };
     let record: GroupRecord = GroupRecord { spec, ..GroupRecord::default() };
-    let placement = PlacementRecord { slots: vec![Slot { node: Some("n1".parse().unwrap()), ..Slot::default() }; 120] };
+    let placement =
+        PlacementRecord { instances: vec![Instance { node: Some("n1".parse().unwrap()), ..Instance::default() }; 120] };
     // The key of schema 1: without a page.
     let former = keys::placements(&name).trim_end_matches('/').to_owned();
     let old = [
@@ -146,8 +147,8 @@ async fn a_scheduler_migrates_the_state_of_schema_1_and_leads() {
     assert_eq!(cluster.leader().await.0, "first");
     let stored: Stored = cluster.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
     assert_eq!(layout::read_group(&name, &stored).unwrap().map(|found| found.spec), Some(record.spec));
-    let slots = layout::read_slots(&name, &stored).unwrap();
-    assert_eq!((slots.len(), slots[119].node.clone()), (120, placement.slots[0].node.clone()));
+    let instances = layout::read_instances(&name, &stored).unwrap();
+    assert_eq!((instances.len(), instances[119].node.clone()), (120, placement.instances[0].node.clone()));
     assert_eq!(stored.keys().filter(|key| key.starts_with(&keys::placements(&name))).count(), 3, "three pages");
     assert!(!stored.contains_key(&former), "the old key is gone");
     let schema: SchemaRecord =

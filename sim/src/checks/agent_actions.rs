@@ -7,7 +7,7 @@ use contract::command::Removal;
 use contract::digest::Digest;
 use contract::labels::Identity;
 use contract::pod_id::PodId;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::state::TargetState;
 use testkit::engine::FakeEngine;
 use testkit::store::FakeStore;
@@ -130,10 +130,11 @@ fn touches_orphan(
         return None;
     }
     let placed = store.placement(&pod.group);
-    let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
-    let parked = |slot: &&Slot| {
-        let is_it = (slot.named_version(), slot.drift, slot.node.as_ref()) == (pod.version, pod.drift, Some(node));
-        is_it && slot.target == TargetState::Run && slot.restarts_requested == 0
+    let instance = placed.instances.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
+    let parked = |instance: &&Instance| {
+        let is_it =
+            (instance.named_version(), instance.drift, instance.node.as_ref()) == (pod.version, pod.drift, Some(node));
+        is_it && instance.target == TargetState::Run && instance.restarts_requested == 0
     };
-    slot.pods().find(parked).map(|_| format!("{node}: {step:?} on {pod}, which is an orphan"))
+    instance.pods().find(parked).map(|_| format!("{node}: {step:?} on {pod}, which is an orphan"))
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use agent::core::io::Phase;
 use contract::name::NodeName;
 use contract::pod_id::PodId;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::rollout::{Amount, PodReplacement, StrategyType};
 use contract::spec::PodGroupSpec;
 use contract::state::TargetState;
@@ -50,8 +50,8 @@ fn limits(spec: &PodGroupSpec, running: i64) -> (i64, i64) {
 /// The most lenient limits of all specs that the decision may have known.
 fn most_lenient(change: &Change) -> (i64, i64) {
     // The record of a removed instance keeps its last target.
-    let is_stopped = |slot: &&Slot| is_instance(slot) && slot.target == TargetState::Stop;
-    let stopped = |stored: &StoredGroup| stored.slots.iter().filter(is_stopped).count();
+    let is_stopped = |instance: &&Instance| is_instance(instance) && instance.target == TargetState::Stop;
+    let stopped = |stored: &StoredGroup| stored.instances.iter().filter(is_stopped).count();
     let counts = [&change.was, &change.is].map(|stored| i64::try_from(stopped(stored)).unwrap_or(0));
     let specs = change.commands.recent_specs().iter().chain([&change.is.record.spec]);
     let all: Vec<(i64, i64)> =
@@ -78,17 +78,17 @@ pub fn gates(change: &Change) -> Vec<String> {
     specs.flat_map(|spec| spec.readiness_gates.iter().cloned()).collect()
 }
 
-pub fn placed(change: &Change, instance: u32, slot: &Slot) -> Option<(NodeName, PodId)> {
-    let (group, version) = (change.group.clone(), slot.named_version());
-    Some((slot.node.clone()?, PodId { group, instance, version, drift: slot.drift }))
+pub fn placed(change: &Change, number: u32, instance: &Instance) -> Option<(NodeName, PodId)> {
+    let (group, version) = (change.group.clone(), instance.named_version());
+    Some((instance.node.clone()?, PodId { group, instance: number, version, drift: instance.drift }))
 }
 
 /// Pods that shall run, without those that only move to another unit.
 fn counted(stored: &StoredGroup) -> i64 {
-    let running = stored.slots.iter().filter(|slot| slot.target == TargetState::Run);
-    let pods = running.map(|slot| {
-        let moves = slot.next.as_ref().is_some_and(|next| next.version == slot.version);
-        slot.pods().count() - usize::from(moves)
+    let running = stored.instances.iter().filter(|instance| instance.target == TargetState::Run);
+    let pods = running.map(|instance| {
+        let moves = instance.next.as_ref().is_some_and(|next| next.version == instance.version);
+        instance.pods().count() - usize::from(moves)
     });
     i64::try_from(pods.sum::<usize>()).unwrap_or(i64::MAX)
 }
@@ -117,15 +117,16 @@ pub fn too_many_pods(change: &Change, context: &Context<'_>) -> Option<String> {
 /// Pods that still exist on nodes that are not ordered to run them, except pods whose successor waits for their removal.
 fn terminating(change: &Change, context: &Context<'_>) -> BTreeSet<PodId> {
     let ordered: BTreeSet<(NodeName, PodId)> =
-        change.is.pods().filter_map(|(instance, slot)| placed(change, instance, slot)).collect();
+        change.is.pods().filter_map(|(number, instance)| placed(change, number, instance)).collect();
     let mut terminating = BTreeSet::new();
     for process in context.truth.nodes.iter().filter(|process| !(context.is_excused)(&process.owner.node)) {
         for seen in context.truth.engines[process.engine].inventory(&process.owner) {
             let pod = seen.identity.pod;
-            let slot =
-                usize::try_from(pod.instance).ok().and_then(|number| change.is.slots.get(number.checked_sub(1)?));
+            let instance =
+                usize::try_from(pod.instance).ok().and_then(|number| change.is.instances.get(number.checked_sub(1)?));
             let node = Some(&process.owner.node);
-            let is_before = slot.is_some_and(|slot| slot.node.as_ref() == node || slot.leaves.as_ref() == node);
+            let is_before =
+                instance.is_some_and(|instance| instance.node.as_ref() == node || instance.leaves.as_ref() == node);
             let is_ordered = ordered.contains(&(process.owner.node.clone(), pod.clone()));
             if pod.group == change.group && !is_ordered && !is_before {
                 terminating.insert(pod);
@@ -147,16 +148,16 @@ pub fn too_few_available(change: &Change, context: &Context<'_>) -> Option<Strin
         .map(|it| it.instance.instance)
         .collect();
     // Budgets count pods: while one instance has two available pods, another may have none.
-    let running = (1..).zip(&change.is.slots).filter(|(_, slot)| slot.target == TargetState::Run);
-    let pods = running.flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
-    let left = pods.filter(|(instance, pod)| serves(change, *instance, pod, context)).count();
+    let running = (1..).zip(&change.is.instances).filter(|(_, instance)| instance.target == TargetState::Run);
+    let pods = running.flat_map(|(number, instance)| instance.pods().map(move |pod| (number, pod)));
+    let left = pods.filter(|(number, pod)| serves(change, *number, pod, context)).count();
     let (least, _) = most_lenient(change);
     let detail = format!("{}: {taken:?} are taken out of service, {left} of {least} serve", change.group);
     (!taken.is_empty() && i64::try_from(left).unwrap_or(0) < least).then_some(detail)
 }
 
 /// The decision may have counted the pod as available.
-fn serves(change: &Change, instance: u32, pod: &Slot, context: &Context<'_>) -> bool {
+fn serves(change: &Change, instance: u32, pod: &Instance, context: &Context<'_>) -> bool {
     pod.draining.is_none() && placed(change, instance, pod).is_some_and(|pod| context.serving.was_up(&pod))
 }
 
@@ -165,16 +166,16 @@ fn is_taken(change: &Change, transition: &Transition<'_>, context: &Context<'_>)
     let instance = transition.instance.instance;
     let gates = gates(change);
     let is_known = |node: &NodeName| !(context.is_excused)(node) && !(context.is_suspect)(node);
-    let is_free = |pod: &&Slot| pod.node.as_ref().is_none_or(is_known);
-    let is_kept = |pod: &Slot| {
-        let still = |now: &Slot| identity(now) == identity(pod) && now.draining.is_none();
+    let is_free = |pod: &&Instance| pod.node.as_ref().is_none_or(is_known);
+    let is_kept = |pod: &Instance| {
+        let still = |now: &Instance| identity(now) == identity(pod) && now.draining.is_none();
         transition.is.pods().any(still)
     };
-    let served = |pod: &Slot| {
+    let served = |pod: &Instance| {
         let is_up = placed(change, instance, pod).is_some_and(|pod| context.serving.is_up(&pod, context.now));
         is_up && is_in_service(pod, &gates)
     };
-    let is_run = [transition.was, transition.is].iter().all(|slot| slot.target == TargetState::Run);
+    let is_run = [transition.was, transition.is].iter().all(|instance| instance.target == TargetState::Run);
     is_run && !transition.failed() && transition.was.pods().filter(is_free).any(|pod| served(pod) && !is_kept(pod))
 }
 
@@ -185,10 +186,10 @@ pub fn old_beside_new(change: &Change, context: &Context<'_>) -> Option<String> 
     if !is_released(change) || !is_one_life || !all_are(change, is_recreate) {
         return None;
     }
-    let (record, runs) = (&change.is.record, |slot: &Slot| slot.target == TargetState::Run);
+    let (record, runs) = (&change.is.record, |instance: &Instance| instance.target == TargetState::Run);
     let is_old = |version: u32| version != record.spec.version && !record.equals.contains(&version);
     let was_mixed = change.was.pods().any(|(_, pod)| !is_old(pod.version));
-    let is_new = |instance: u32, pod: &Slot| {
+    let is_new = |instance: u32, pod: &Instance| {
         let before = change.was.pods().any(|(number, was)| number == instance && identity(was) == identity(pod));
         // A pod that waits for its former node is not ordered yet.
         !before && runs(pod) && pod.version == record.spec.version && pod.leaves.is_none()

@@ -330,9 +330,9 @@ fn running_twice(truth: &GroundTruth<'_>, stored: &BTreeMap<GroupName, StoredGro
     // Orphaned containers stay as they are, also in the middle of a rollout.
     let is_orphan = |pod: &PodId| stored.get(&pod.group).is_some_and(|stored| stored.record.removal == Removal::Orphan);
     let is_beside = |pod: &PodId, node: &NodeName| {
-        let slots = stored.get(&pod.group).map_or(&[][..], |stored| &stored.slots);
-        let slot = usize::try_from(pod.instance).ok().and_then(|number| slots.get(number.checked_sub(1)?));
-        let next = slot.and_then(|slot| slot.next.as_deref());
+        let instances = stored.get(&pod.group).map_or(&[][..], |stored| &stored.instances);
+        let instance = usize::try_from(pod.instance).ok().and_then(|number| instances.get(number.checked_sub(1)?));
+        let next = instance.and_then(|instance| instance.next.as_deref());
         next.is_some_and(|next| (next.version, next.drift, next.node.as_ref()) == (pod.version, pod.drift, Some(node)))
     };
     for process in truth.nodes.iter().filter(|m| m.connected && m.core.is_some()) {

@@ -9,7 +9,7 @@ use contract::command::Drift;
 use contract::keys::{self, Key};
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::{InstanceKey, PodId};
-use contract::record::{GroupRecord, NodeRecord, Slot};
+use contract::record::{GroupRecord, Instance, NodeRecord};
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
@@ -40,14 +40,14 @@ pub struct Change {
 #[derive(Debug, Clone)]
 pub struct Transition<'a> {
     pub instance: InstanceKey,
-    pub was: &'a Slot,
-    pub is: &'a Slot,
+    pub was: &'a Instance,
+    pub is: &'a Instance,
 }
 
 impl Change {
     /// Instances that existed before and after.
     pub fn transitions(&self) -> impl Iterator<Item = Transition<'_>> {
-        let pairs = (1..).zip(self.was.slots.iter().zip(&self.is.slots));
+        let pairs = (1..).zip(self.was.instances.iter().zip(&self.is.instances));
         pairs.filter(|(_, (was, is))| is_instance(was) && is_instance(is)).map(|(number, (was, is))| Transition {
             instance: InstanceKey { group: self.group.clone(), instance: number },
             was,
@@ -71,7 +71,7 @@ impl Change {
         let is_fresh = (transition.is.starts_requested, transition.is.restarts_requested) == (0, 0);
         if self.is.record.spec.has_strategy() {
             // The rollout chooses the instances to remove. A new instance under a name that may still exist has a higher drift count.
-            let were = self.was.slots.iter().filter(|slot| is_instance(slot)).count();
+            let were = self.was.instances.iter().filter(|instance| is_instance(instance)).count();
             return is_fresh && fewest < were && transition.is.drift > transition.was.drift;
         }
         is_fresh && usize::try_from(transition.instance.instance).unwrap_or(0) > fewest
@@ -84,7 +84,7 @@ impl Change {
     }
     /// Stateful before, after and in every spec in between: two patches may be stored with one commit.
     pub fn is_stateful(&self, transition: &Transition<'_>) -> bool {
-        let is_bound = |slot: &&Slot| self.spec(slot.version).is_some_and(PodSpec::is_stateful);
+        let is_bound = |instance: &&Instance| self.spec(instance.version).is_some_and(PodSpec::is_stateful);
         let mut lately = self.commands.recent_specs().iter().map(|spec| &spec.pod);
         [transition.was, transition.is].iter().all(is_bound) && lately.all(PodSpec::is_stateful)
     }
@@ -96,7 +96,7 @@ impl Transition<'_> {
     }
     /// The surge pod replaced the current pod.
     pub fn is_promoted(&self) -> bool {
-        let is_next = |next: &Slot| identity(next) == identity(self.is);
+        let is_next = |next: &Instance| identity(next) == identity(self.is);
         identity(self.was) != identity(self.is) && self.was.next.as_deref().is_some_and(is_next)
     }
     /// It moved or was recreated after failures.
@@ -118,8 +118,8 @@ impl Transition<'_> {
 }
 
 /// Identifies one of the pods of an instance.
-pub fn identity(slot: &Slot) -> (u32, u32, Option<&NodeName>) {
-    (slot.named_version(), slot.drift, slot.node.as_ref())
+pub fn identity(instance: &Instance) -> (u32, u32, Option<&NodeName>) {
+    (instance.named_version(), instance.drift, instance.node.as_ref())
 }
 
 /// Nodes that were stored as lost, and when they returned.

@@ -9,7 +9,7 @@ use contract::history::{Happened, HistoryRecord, page_of};
 use contract::keys::{self, Key};
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
 use planner::rollout::controller::RolloutState;
@@ -76,26 +76,28 @@ impl World {
             if !group.taken_ports.is_empty() {
                 continue;
             }
-            let fits = |slot: &Slot| slot.node.is_some() || spec_of(&group, slot.version).memory() > LARGE;
-            let numbered = (1..).zip(&record.slots).filter(|(_, slot)| is_instance(slot));
-            let instances: Vec<(u32, &Slot)> = numbered.collect();
+            let fits =
+                |instance: &Instance| instance.node.is_some() || spec_of(&group, instance.version).memory() > LARGE;
+            let numbered = (1..).zip(&record.instances).filter(|(_, instance)| is_instance(instance));
+            let instances: Vec<(u32, &Instance)> = numbered.collect();
             let count = instances.len() as u64 == expected.instances.unsigned_abs();
             let is_settled = if group.spec.has_strategy() {
                 let flaw = self.rollout_flaw(name, &group, &instances);
                 flaws.extend(flaw);
-                instances.iter().all(|(_, slot)| slot.leaves.is_none() || !specs::is_sound(&group.spec.pod))
+                instances.iter().all(|(_, instance)| instance.leaves.is_none() || !specs::is_sound(&group.spec.pod))
             } else {
                 // An upgrade waits for an instance that does not run.
                 if !pods.iter().any(|(node, pod)| self.is_left_to_a_person(node, pod, &group)) {
-                    flaws.extend(instances.iter().filter_map(|(_, slot)| outdated(name, &group, slot)));
+                    flaws.extend(instances.iter().filter_map(|(_, instance)| outdated(name, &group, instance)));
                 }
-                instances.iter().all(|(_, slot)| fits(slot) && slot.leaves.is_none())
+                instances.iter().all(|(_, instance)| fits(instance) && instance.leaves.is_none())
             };
             // A paused rollout creates nothing; `rollout_flaw` checks whether it may be paused.
             let release = self.store.read::<RolloutState>(&keys::release(name));
             let is_held = group.spec.has_strategy() && release.is_some_and(|release| release.is_open());
             if !(count || is_held) || !is_settled {
-                flaws.push(format!("{name} shall have {} instances and has {:?}", expected.instances, record.slots));
+                flaws
+                    .push(format!("{name} shall have {} instances and has {:?}", expected.instances, record.instances));
             }
             placed.extend(pods);
         }
@@ -124,10 +126,11 @@ impl World {
     fn flaw_of(&self, node: &NodeName, pod: &PodId) -> Option<String> {
         let record = self.store.group(&pod.group)?;
         let placed = self.store.placement(&pod.group);
-        let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
-        let own = slot.pods().find(|slot| (slot.named_version(), slot.drift) == (pod.version, pod.drift))?;
+        let instance = placed.instances.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
+        let own =
+            instance.pods().find(|instance| (instance.named_version(), instance.drift) == (pod.version, pod.drift))?;
         let spec = spec_of(&record, own.version);
-        if slot.target == TargetState::Stop {
+        if instance.target == TargetState::Stop {
             return self.runs(node, pod).then(|| format!("{pod} on {node} is stopped and runs"));
         }
         if !specs::is_sound(spec) {
@@ -273,8 +276,9 @@ fn spec_of(record: &GroupRecord, version: u32) -> &PodSpec {
 }
 
 /// An instance that never got the current version, although that is sound and fits.
-fn outdated(name: &GroupName, record: &GroupRecord, slot: &Slot) -> Option<String> {
-    let present = slot.version == record.spec.version || record.equals.contains(&slot.version);
+fn outdated(name: &GroupName, record: &GroupRecord, instance: &Instance) -> Option<String> {
+    let present = instance.version == record.spec.version || record.equals.contains(&instance.version);
     let held = !specs::is_sound(&record.spec.pod) || record.spec.pod.memory() > LARGE;
-    (!present && !held).then(|| format!("{name} has a slot of version {}, not {}", slot.version, record.spec.version))
+    (!present && !held)
+        .then(|| format!("{name} has an instance of version {}, not {}", instance.version, record.spec.version))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::keys;
 use contract::name::NodeName;
 use contract::node::{NodeChange, NodeIntent};
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::rollout::UpdatePolicy;
 use contract::spec::PodSpec;
 use testkit::store::FakeStore;
@@ -57,16 +57,16 @@ impl Cordons {
 
     /// A pod that was placed on a cordoned node. A stateful pod may be recreated on its node, and a pod may be updated in place.
     pub fn placed_on_cordoned(&self, change: &Change) -> Option<String> {
-        for (number, slot) in (1..).zip(&change.is.slots).filter(|_| !self.cordoned.is_empty()) {
-            let before = change.was.slots.get(number - 1);
-            for pod in slot.pods() {
+        for (number, instance) in (1..).zip(&change.is.instances).filter(|_| !self.cordoned.is_empty()) {
+            let before = change.was.instances.get(number - 1);
+            for pod in instance.pods() {
                 let Some(node) = pod.node.as_ref().filter(|node| self.cordoned.contains(*node)) else { continue };
-                let had = || before.into_iter().flat_map(Slot::pods);
+                let had = || before.into_iter().flat_map(Instance::pods);
                 let is_known = had().any(|had| identity(had) == identity(pod));
                 let stays = had().any(|had| had.node == pod.node && may_stay(change, had, pod));
                 if !is_known && !stays {
                     let group = &change.group;
-                    return Some(format!("{group}/{number} is placed on {node}: {before:?} became {slot:?}"));
+                    return Some(format!("{group}/{number} is placed on {node}: {before:?} became {instance:?}"));
                 }
             }
         }
@@ -74,8 +74,8 @@ impl Cordons {
     }
 }
 
-fn may_stay(change: &Change, had: &Slot, pod: &Slot) -> bool {
-    let is_bound = |slot: &Slot| change.spec(slot.version).is_some_and(PodSpec::is_stateful);
+fn may_stay(change: &Change, had: &Instance, pod: &Instance) -> bool {
+    let is_bound = |instance: &Instance| change.spec(instance.version).is_some_and(PodSpec::is_stateful);
     let spec = &change.is.record.spec;
     let is_in_place = spec.has_strategy() && spec.update_policy != UpdatePolicy::ReCreate;
     is_in_place || (is_bound(had) && is_bound(pod))

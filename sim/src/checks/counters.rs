@@ -1,6 +1,6 @@
 //! Versions and drift counts of instances never decrease: clients and agents identify containers by them.
 
-use contract::record::Slot;
+use contract::record::Instance;
 
 use crate::checks::commit_changes::{Change, Transition, identity};
 
@@ -12,7 +12,7 @@ pub fn decreased(change: &Change) -> Option<String> {
         // A pod of a higher version has another name, whatever its drift count.
         let has_own_name = has_strategy && is.version > was.version;
         // A surge pod keeps its name when it replaces the current pod, which may have been recreated meanwhile.
-        let was_beside = was.next.as_deref().is_some_and(|next: &Slot| identity(next) == identity(is));
+        let was_beside = was.next.as_deref().is_some_and(|next: &Instance| identity(next) == identity(is));
         is.version < was.version || (is.drift < was.drift && !has_own_name && !was_beside)
     };
     // A reused number may have a lower version; its higher drift count gives it another name.

@@ -1,7 +1,7 @@
 //! Checks the decisions of a commit against what runs on the nodes.
 
 use contract::name::NodeName;
-use contract::record::Filling;
+use contract::record::Presence;
 use contract::rollout::StrategyType;
 use contract::time::Timestamp;
 
@@ -77,7 +77,7 @@ impl Checker {
             || change.drifts(false)
             || transition.was.version != transition.is.version
             || transition.was.unit != transition.is.unit
-            || transition.is.filling == Filling::Retired;
+            || transition.is.presence == Presence::Vacant;
         let Some(node) = index_of(from) else { return };
         // Reports of the last 17 s may not have reached the leader yet.
         let mut ago = self.reports_published.get(&node).into_iter().flatten().map(|at| now.since(*at));
@@ -101,7 +101,7 @@ impl Checker {
         // The strategy may have changed since, and the surge pod may have been updated in place.
         let took_over = transition.was.next.as_deref().is_some_and(|next| next.node == transition.is.node);
         let is_surge = is_surge || took_over;
-        let is_elsewhere = transition.was.filling == Filling::Retired || transition.was.unit != transition.is.unit;
+        let is_elsewhere = transition.was.presence == Presence::Vacant || transition.was.unit != transition.is.unit;
         let is_released = (is_surge || is_elsewhere) && !change.is_stateful(transition);
         let failed = is_released
             || transition.was.leaves.is_none() && (transition.failed() || self.model.faulty_nodes.contains(left));

@@ -180,9 +180,9 @@ fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &FakeStore) -> BTree
     let mut needed = BTreeSet::new();
     for stored in groups.values() {
         let record = &stored.record;
-        for (_, slot) in stored.pods() {
-            let Some(node) = &slot.node else { continue };
-            let pod = record.former.get(&slot.version).unwrap_or(&record.spec.pod);
+        for (_, instance) in stored.pods() {
+            let Some(node) = &instance.node else { continue };
+            let pod = record.former.get(&instance.version).unwrap_or(&record.spec.pod);
             for dependency in &pod.dependencies {
                 let Ok(name) = dependency.pod_name.parse::<GroupName>() else { continue };
                 let namespace = match dependency.policy {

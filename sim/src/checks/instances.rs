@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::command::{Act, Drift, Operation};
-use contract::record::{Filling, GroupRecord, OperationRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, Instance, OperationRecord, Presence, RevisionsRecord};
 use contract::state::TargetState;
 use contract::time::Timestamp;
 use planner::rollout::controller::RolloutState;
@@ -27,20 +27,20 @@ pub struct PendingRequests {
     /// A command that clears the last error was accepted since the last commit.
     begun: bool,
     /// The begin of the current move, and the instances at that time.
-    drifting: Option<(Timestamp, Vec<Slot>)>,
+    drifting: Option<(Timestamp, Vec<Instance>)>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct StoredGroup {
     pub record: GroupRecord,
-    pub slots: Vec<Slot>,
+    pub instances: Vec<Instance>,
     pub release: Option<RolloutState>,
     pub revisions: RevisionsRecord,
 }
 
 impl StoredGroup {
-    pub fn pods(&self) -> impl Iterator<Item = (u32, &Slot)> {
-        (1..).zip(&self.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)))
+    pub fn pods(&self) -> impl Iterator<Item = (u32, &Instance)> {
+        (1..).zip(&self.instances).flat_map(|(number, instance)| instance.pods().map(move |pod| (number, pod)))
     }
 }
 
@@ -84,7 +84,7 @@ impl PendingRequests {
     ) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let unknown =
-            |pod: &Slot| pod.version != is.record.spec.version && !is.record.former.contains_key(&pod.version);
+            |pod: &Instance| pod.version != is.record.spec.version && !is.record.former.contains_key(&pod.version);
         if let Some((instance, pod)) = is.pods().find(|(_, pod)| unknown(pod)) {
             return broken(
                 Invariant::VersionsHaveSpecs,
@@ -129,12 +129,12 @@ impl PendingRequests {
         limit: Duration,
         now: Timestamp,
     ) -> Result<(), Violation> {
-        let nothing = Slot::default();
+        let nothing = Instance::default();
         // A group that waits for ports has no instances to start or stop. It may have been deployed, and operated, since the previous commit.
-        let is_deployed = was.slots.is_empty() && !is.record.spec.has_strategy();
-        for (number, slot) in (1..).zip(&is.slots).filter(|(_, slot)| is_instance(slot)) {
+        let is_deployed = was.instances.is_empty() && !is.record.spec.has_strategy();
+        for (number, instance) in (1..).zip(&is.instances).filter(|(_, instance)| is_instance(instance)) {
             let index = usize::try_from(number - 1).unwrap_or(0);
-            let before = was.slots.get(index).filter(|before| is_instance(before)).unwrap_or(&nothing);
+            let before = was.instances.get(index).filter(|before| is_instance(before)).unwrap_or(&nothing);
             let mut acts = self.acts.remove(&number).unwrap_or_default();
             let waiting: Vec<(Act, Timestamp)> =
                 if is_pending(&is.record, number) { acts.pop().into_iter().collect() } else { Vec::new() };
@@ -143,17 +143,17 @@ impl PendingRequests {
                 // A restart that its operation did not reach before the time limit is dropped.
                 let is_late = *act == Act::Restart && now >= *at + limit;
                 // A rollout may have created the instance after the command for all instances.
-                let is_new = is.record.spec.has_strategy() && !was.slots.get(index).is_some_and(is_instance);
+                let is_new = is.record.spec.has_strategy() && !was.instances.get(index).is_some_and(is_instance);
                 let skipped = if is_late || is_new || is_deployed { possible.clone() } else { Vec::new() };
                 possible = possible.into_iter().map(|before| after(before, *act)).chain(skipped).collect();
             }
-            if !possible.contains(&requested(slot)) {
-                let detail = format!("instance {number}: {before:?} became {slot:?}, requested were {acts:?}");
+            if !possible.contains(&requested(instance)) {
+                let detail = format!("instance {number}: {before:?} became {instance:?}, requested were {acts:?}");
                 return Err(Violation { invariant: Invariant::AsksHoldOnce, detail });
             }
             self.acts.insert(number, waiting);
         }
-        let count = u32::try_from(is.slots.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(is.instances.len()).unwrap_or(u32::MAX);
         self.acts.retain(|number, acts| *number <= count && !acts.is_empty());
         Ok(())
     }
@@ -173,11 +173,13 @@ impl PendingRequests {
         }
         let move_since = |record: &GroupRecord| drifting(record).map(|operation| operation.since);
         let ended = move_since(&was.record).filter(|_| move_since(&was.record) != move_since(&is.record));
-        if let Some((drift, (since, slots))) = before.first().zip(self.drifting.take_if(|(at, _)| Some(*at) == ended)) {
-            let mut left = left_behind(drift, &slots, is);
+        if let Some((drift, (since, instances))) =
+            before.first().zip(self.drifting.take_if(|(at, _)| Some(*at) == ended))
+        {
+            let mut left = left_behind(drift, &instances, is);
             // The instance shows why it was not moved.
             let shows_why =
-                |number: &u32| usize::try_from(*number).is_ok_and(|it| !is.slots[it - 1].not_moved.is_empty());
+                |number: &u32| usize::try_from(*number).is_ok_and(|it| !is.instances[it - 1].not_moved.is_empty());
             left.retain(|number| !shows_why(number));
             // The error of a move that timed out is shown until another operation starts, which may be in the same commit; rollouts start without
             // a lock.
@@ -187,7 +189,7 @@ impl PendingRequests {
             }
         }
         if let Some(since) = move_since(&is.record).filter(|_| self.drifting.is_none()) {
-            self.drifting = Some((since, was.slots.clone()));
+            self.drifting = Some((since, was.instances.clone()));
         }
         Ok(())
     }
@@ -198,11 +200,11 @@ fn drifting(record: &GroupRecord) -> Option<&OperationRecord> {
 }
 
 /// Instances of a move that are where they were when it began.
-fn left_behind(drift: &Drift, before: &[Slot], is: &StoredGroup) -> Vec<u32> {
-    let numbered = (1..).zip(before.iter().zip(&is.slots));
+fn left_behind(drift: &Drift, before: &[Instance], is: &StoredGroup) -> Vec<u32> {
+    let numbered = (1..).zip(before.iter().zip(&is.instances));
     let stayed = numbered.filter(|(number, (was, is_now))| {
         let spec = is.record.former.get(&is_now.version).unwrap_or(&is.record.spec.pod);
-        let place = |slot: &Slot| (slot.node.clone(), slot.leaves.clone(), slot.drift);
+        let place = |instance: &Instance| (instance.node.clone(), instance.leaves.clone(), instance.drift);
         let meant = drift.instance.is_none_or(|instance| instance == *number);
         let free = drift.force || !spec.is_stateful();
         meant && free && place(was) == place(is_now) && is_now.node.as_ref() == Some(&drift.from)
@@ -225,14 +227,14 @@ fn is_pending(record: &GroupRecord, number: u32) -> bool {
 }
 
 /// Whether the number is in use.
-pub fn is_instance(slot: &Slot) -> bool {
-    slot.filling != Filling::Nothing
+pub fn is_instance(instance: &Instance) -> bool {
+    instance.presence != Presence::Free
 }
 
 type Requested = (TargetState, u32, u32);
 
-fn requested(slot: &Slot) -> Requested {
-    (slot.target, slot.starts_requested, slot.restarts_requested)
+fn requested(instance: &Instance) -> Requested {
+    (instance.target, instance.starts_requested, instance.restarts_requested)
 }
 
 fn after((target, starts, restarts): Requested, act: Act) -> Requested {

@@ -138,7 +138,8 @@ impl Model {
                 Ok(Some(record)) => {
                     let release = store.read(&keys::release(&name));
                     let revisions = layout::read_revisions(&name, store).unwrap_or_default();
-                    self.stored.insert(name.clone(), StoredGroup { record, slots: placed.slots, release, revisions })
+                    self.stored
+                        .insert(name.clone(), StoredGroup { record, instances: placed.instances, release, revisions })
                 }
                 Err(flaw) => {
                     return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {flaw:?}")));
@@ -305,7 +306,7 @@ impl Model {
         if let Verb::Operate { act, instance, .. } = verb {
             // Instance numbers of a group with a strategy may have gaps; the stored state may already reflect later commands.
             let with_strategy = self.stored.get(name).filter(|_| expected.commands.has_strategy());
-            let highest = with_strategy.map_or(0, |stored| stored.slots.len());
+            let highest = with_strategy.map_or(0, |stored| stored.instances.len());
             let instances = usize::try_from(expected.instances).unwrap_or(0).max(highest);
             expected.requests.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
         }
@@ -394,8 +395,8 @@ impl Model {
     /// Every pod that an order may contain, with its node.
     pub fn ordered(&self) -> Vec<(NodeName, PodId)> {
         let settled = |(group, stored): (&GroupName, &StoredGroup)| {
-            let slots = stored.pods().filter(|(_, slot)| slot.leaves.is_none());
-            slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
+            let instances = stored.pods().filter(|(_, instance)| instance.leaves.is_none());
+            instances.filter_map(|(number, instance)| pod(group, number, instance)).collect::<Vec<_>>()
         };
         let pairs = self.dependencies.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
         self.stored.iter().flat_map(settled).chain(pairs).collect()
@@ -450,15 +451,16 @@ fn concerns_dependencies(write: &Write) -> bool {
     matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(..))
 }
 
-fn pod(group: &GroupName, instance: u32, slot: &contract::record::Slot) -> Option<(NodeName, PodId)> {
-    let id = PodId { group: group.clone(), instance, version: slot.named_version(), drift: slot.drift };
-    slot.node.clone().map(|node| (node, id))
+fn pod(group: &GroupName, number: u32, instance: &contract::record::Instance) -> Option<(NodeName, PodId)> {
+    let id = PodId { group: group.clone(), instance: number, version: instance.named_version(), drift: instance.drift };
+    instance.node.clone().map(|node| (node, id))
 }
 
 /// The pods that have a node.
 pub fn pods(group: &GroupName, record: &PlacementRecord) -> Vec<(NodeName, PodId)> {
-    let slots = (1..).zip(&record.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
-    slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect()
+    let instances =
+        (1..).zip(&record.instances).flat_map(|(number, instance)| instance.pods().map(move |pod| (number, pod)));
+    instances.filter_map(|(number, instance)| pod(group, number, instance)).collect()
 }
 
 /// Whether `pod` is stored on `node` and its group is not being removed.

@@ -72,7 +72,7 @@ impl OneAtATime {
                 (taken.pod, taken.node) = (transition.pod(), transition.is.node.clone());
             }
         }
-        self.taken.retain(|key, _| key.group != change.group || number(key) <= change.is.slots.len());
+        self.taken.retain(|key, _| key.group != change.group || number(key) <= change.is.instances.len());
         wrong
     }
 
@@ -88,7 +88,7 @@ impl OneAtATime {
 /// A rollout changed its revision or its unit, within the budget.
 fn is_released(change: &Change, transition: &Transition<'_>) -> bool {
     let (was, is) = (transition.was, transition.is);
-    let changed = was.version != is.version || was.filling != is.filling || was.unit != is.unit;
+    let changed = was.version != is.version || was.presence != is.presence || was.unit != is.unit;
     changed && change.is.record.spec.has_strategy()
 }
 

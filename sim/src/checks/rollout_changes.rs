@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::rollout_view::{InstanceChange, PlanAction, PlanView};
 
 use crate::checks::commit_changes::identity;
@@ -22,7 +22,7 @@ pub struct RolloutStep {
 pub fn steps(snapshots: &[Snapshot]) -> Vec<RolloutStep> {
     let step = |pair: &[Snapshot]| RolloutStep {
         group: pair[1].release.as_ref().map_or(0, |release| release.batch),
-        actions: actions(&pair[0].slots, &pair[1].slots),
+        actions: actions(&pair[0].instances, &pair[1].instances),
     };
     snapshots.windows(2).map(step).filter(|step| !step.actions.is_empty()).collect()
 }
@@ -58,15 +58,16 @@ pub fn by_group(steps: &[RolloutStep]) -> BTreeMap<u64, BTreeMap<u32, Vec<String
 
 /// The change of every instance between two stored states.
 pub fn changes(before: &Snapshot, after: &Snapshot) -> BTreeMap<u32, InstanceChange> {
-    let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
-    let most = before.slots.len().max(after.slots.len());
+    let nothing = Instance { presence: Presence::Free, ..Instance::default() };
+    let most = before.instances.len().max(after.instances.len());
     let mut changes = BTreeMap::new();
     for index in 0..most {
-        let (was, is) = (before.slots.get(index).unwrap_or(&nothing), after.slots.get(index).unwrap_or(&nothing));
-        let change = match (was.filling, is.filling) {
-            (Filling::Nothing, Filling::Nothing) => continue,
-            (Filling::Nothing, Filling::Pod | Filling::Retired) => InstanceChange::Created,
-            (Filling::Pod | Filling::Retired, Filling::Nothing) => InstanceChange::Removed,
+        let (was, is) =
+            (before.instances.get(index).unwrap_or(&nothing), after.instances.get(index).unwrap_or(&nothing));
+        let change = match (was.presence, is.presence) {
+            (Presence::Free, Presence::Free) => continue,
+            (Presence::Free, Presence::Pod | Presence::Vacant) => InstanceChange::Created,
+            (Presence::Pod | Presence::Vacant, Presence::Free) => InstanceChange::Removed,
             _ if was.unit != is.unit => InstanceChange::Moved,
             _ if is_in_place(was, is) => InstanceChange::InPlace,
             _ if was.version != is.version => InstanceChange::Recreated,
@@ -77,25 +78,25 @@ pub fn changes(before: &Snapshot, after: &Snapshot) -> BTreeMap<u32, InstanceCha
     changes
 }
 
-fn is_in_place(was: &Slot, is: &Slot) -> bool {
+fn is_in_place(was: &Instance, is: &Instance) -> bool {
     let has_kept = is.created_from.is_some() || !is.reserved_addresses.is_empty();
     was.version != is.version && was.node == is.node && has_kept
 }
 
-fn actions(was: &[Slot], is: &[Slot]) -> BTreeSet<Action> {
-    let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
+fn actions(was: &[Instance], is: &[Instance]) -> BTreeSet<Action> {
+    let nothing = Instance { presence: Presence::Free, ..Instance::default() };
     let mut actions = BTreeSet::new();
     for index in 0..was.len().max(is.len()) {
         let (was, is) = (was.get(index).unwrap_or(&nothing), is.get(index).unwrap_or(&nothing));
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let mut note = |action: &str, unit: &str| actions.extend([(number, action.to_owned(), unit.to_owned())]);
         let is_promoted = was.next.as_deref().is_some_and(|next| identity(next) == identity(is));
-        match (was.filling, is.filling) {
-            (Filling::Nothing | Filling::Retired, Filling::Pod) => note("Create", &is.unit),
-            (Filling::Pod | Filling::Retired, Filling::Nothing) => note("Remove", &was.unit),
-            (Filling::Pod, Filling::Retired) => note("Retire", &is.unit),
-            (Filling::Pod, Filling::Pod) if is_promoted => note("Promote", &is.unit),
-            (Filling::Pod, Filling::Pod) => {
+        match (was.presence, is.presence) {
+            (Presence::Free | Presence::Vacant, Presence::Pod) => note("Create", &is.unit),
+            (Presence::Pod | Presence::Vacant, Presence::Free) => note("Remove", &was.unit),
+            (Presence::Pod, Presence::Vacant) => note("Retire", &is.unit),
+            (Presence::Pod, Presence::Pod) if is_promoted => note("Promote", &is.unit),
+            (Presence::Pod, Presence::Pod) => {
                 if was.next.is_some() && is.next.is_none() {
                     note("Drop", &is.unit);
                 }
@@ -105,7 +106,7 @@ fn actions(was: &[Slot], is: &[Slot]) -> BTreeSet<Action> {
                     note("Renew", &is.unit);
                 }
             }
-            (Filling::Nothing, Filling::Retired | Filling::Nothing) | (Filling::Retired, Filling::Retired) => {}
+            (Presence::Free, Presence::Vacant | Presence::Free) | (Presence::Vacant, Presence::Vacant) => {}
         }
         let before = if is_promoted { None } else { was.next.as_deref() };
         if let Some(next) = is.next.as_deref().filter(|next| before.map(identity) != Some(identity(next))) {

@@ -3,7 +3,7 @@
 use contract::keys;
 use contract::name::GroupName;
 use contract::pod_id::PodId;
-use contract::record::{Filling, GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance, Presence};
 use planner::rollout::controller::RolloutState;
 use planner::rollout::transition::RolloutPhase;
 
@@ -17,22 +17,24 @@ impl World {
         &self,
         name: &GroupName,
         record: &GroupRecord,
-        instances: &[(u32, &Slot)],
+        instances: &[(u32, &Instance)],
     ) -> Option<String> {
         let Some(release) = self.store.read::<RolloutState>(&keys::release(name)) else {
             return Some(format!("{name} has no rollout"));
         };
-        let is_at_target = |slot: &Slot| release.target == slot.version || record.equals.contains(&slot.version);
-        let is_done =
-            |(_, slot): &(u32, &Slot)| slot.filling == Filling::Pod && slot.next.is_none() && is_at_target(slot);
+        let is_at_target =
+            |instance: &Instance| release.target == instance.version || record.equals.contains(&instance.version);
+        let is_done = |(_, instance): &(u32, &Instance)| {
+            instance.presence == Presence::Pod && instance.next.is_none() && is_at_target(instance)
+        };
         let is_sound = specs::is_sound(&record.spec.pod) && record.spec.pod.memory() <= LARGE;
-        let is_down = |(instance, slot): &(u32, &Slot)| {
-            let may_be = |slot: &Slot| {
-                let (node, version) = (slot.node.as_ref()?, slot.named_version());
-                let pod = PodId { group: name.clone(), instance: *instance, version, drift: slot.drift };
+        let is_down = |(number, instance): &(u32, &Instance)| {
+            let may_be = |instance: &Instance| {
+                let (node, version) = (instance.node.as_ref()?, instance.named_version());
+                let pod = PodId { group: name.clone(), instance: *number, version, drift: instance.drift };
                 Some(self.may_be_down(node, &pod, record.spec.restart_policy))
             };
-            slot.pods().filter_map(may_be).any(|may_be| may_be)
+            instance.pods().filter_map(may_be).any(|may_be| may_be)
         };
         if release.target != record.spec.version {
             return Some(format!("{name} is at {} and its rollout leads to {}", record.spec.version, release.target));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::record::{Filling, RevisionOutcome, Slot};
+use contract::record::{Instance, Presence, RevisionOutcome};
 use contract::rollout::StrategyType;
 use contract::spec::PodGroupSpec;
 use contract::state::TargetState;
@@ -33,20 +33,20 @@ pub fn check(change: &Change, context: &Context<'_>) -> Option<Violation> {
 
 /// Pods of one instance with the same name.
 fn duplicate_pod_name(change: &Change) -> Option<String> {
-    let name = |slot: &Slot| (slot.named_version(), slot.drift);
-    let is_wrong = |slot: &Slot| {
-        slot.next.as_deref().is_some_and(|next| {
-            let is_pod = next.filling == Filling::Pod && slot.filling == Filling::Pod;
-            !is_pod || next.next.is_some() || name(next) == name(slot)
+    let name = |instance: &Instance| (instance.named_version(), instance.drift);
+    let is_wrong = |instance: &Instance| {
+        instance.next.as_deref().is_some_and(|next| {
+            let is_pod = next.presence == Presence::Pod && instance.presence == Presence::Pod;
+            !is_pod || next.next.is_some() || name(next) == name(instance)
         })
     };
-    let wrong = (1..).zip(&change.is.slots).find(|(_, slot)| is_wrong(slot));
-    wrong.map(|(instance, slot): (u32, &Slot)| format!("{} instance {instance}: {slot:?}", change.group))
+    let wrong = (1..).zip(&change.is.instances).find(|(_, instance)| is_wrong(instance));
+    wrong.map(|(number, instance): (u32, &Instance)| format!("{} instance {number}: {instance:?}", change.group))
 }
 
 /// A pod outside its unit.
 fn outside_unit(change: &Change) -> Option<String> {
-    let is_outside = |pod: &Slot| {
+    let is_outside = |pod: &Instance| {
         let unit = pod.node.as_ref().and_then(index_of).map(unit_of);
         !pod.unit.is_empty() && unit.is_some_and(|unit| unit != pod.unit)
     };
@@ -66,7 +66,7 @@ fn uncommanded(change: &Change) -> Option<String> {
         if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !is_commanded(gate)) {
             return Some(format!("{} instance {instance}: no command opened {gate}", change.group));
         }
-        let is_answered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| draining.is_answered);
+        let is_answered = |pod: &Instance| pod.draining.as_ref().is_some_and(|draining| draining.is_answered);
         let is_news = is_answered(pod) && !before.is_some_and(|(_, was)| is_answered(was));
         if is_news && !change.commands.is_drained(instance) {
             return Some(format!("{} instance {instance}: no command answered the drain", change.group));
@@ -113,7 +113,10 @@ fn needless_rollback(change: &Change) -> Option<String> {
     }
     let is_touched = |transition: &Transition<'_>| {
         let (was, is) = (transition.was.version, transition.is.version);
-        record.equals.contains(&was) && is == record.spec.version && was != is && transition.was.filling == Filling::Pod
+        record.equals.contains(&was)
+            && is == record.spec.version
+            && was != is
+            && transition.was.presence == Presence::Pod
     };
     // A reused number never ran the version of its former instance.
     let transition =
@@ -126,13 +129,13 @@ fn changed_while_frozen(change: &Change) -> Option<String> {
     if !change.commands.is_frozen_throughout() || !is_released(change) {
         return None;
     }
-    let gist = |slot: &Slot| {
-        let next = slot.next.as_ref().map(|next| next.version);
-        (slot.filling, slot.version, next)
+    let gist = |instance: &Instance| {
+        let next = instance.next.as_ref().map(|next| next.version);
+        (instance.presence, instance.version, next)
     };
     let all = |stored: &StoredGroup| {
-        let numbered = stored.slots.iter().enumerate().filter(|(_, slot)| is_instance(slot));
-        numbered.map(|(index, slot)| (index + 1, gist(slot))).collect::<Vec<_>>()
+        let numbered = stored.instances.iter().enumerate().filter(|(_, instance)| is_instance(instance));
+        numbered.map(|(index, instance)| (index + 1, gist(instance))).collect::<Vec<_>>()
     };
     let (was, is) = (all(&change.was), all(&change.is));
     // A frozen rollout drains no further instance.
@@ -153,7 +156,7 @@ fn early_batch(change: &Change) -> Option<String> {
     let needs_confirm = |spec: &PodGroupSpec| spec.strategy.as_ref().is_some_and(|it| it.need_waiting_for_confirm);
     // The first deployment waits for confirmations only if the spec requests that.
     let asks_first = |spec: &PodGroupSpec| spec.strategy.as_ref().is_some_and(|it| it.confirm_first_deployment);
-    let mut pods = change.was.slots.iter().flat_map(Slot::pods);
+    let mut pods = change.was.instances.iter().flat_map(Instance::pods);
     let is_first = change.was.record.proven.is_none() && pods.all(|pod| pod.version == release.target);
     let is_exempt = is_first && !all_are(change, asks_first);
     if all_are(change, needs_confirm) && record.equals.is_empty() && !is_exempt {
@@ -163,11 +166,11 @@ fn early_batch(change: &Change) -> Option<String> {
             return Some(format!("{}: group {} is started, no command confirmed {group}", change.group, release.batch));
         }
     }
-    let is_updated = |slot: &Slot| {
-        let is_target = |pod: &Slot| pod.version == release.target || record.equals.contains(&pod.version);
-        slot.target == TargetState::Run && slot.pods().any(is_target)
+    let is_updated = |instance: &Instance| {
+        let is_target = |pod: &Instance| pod.version == release.target || record.equals.contains(&pod.version);
+        instance.target == TargetState::Run && instance.pods().any(is_target)
     };
-    let updated = |stored: &StoredGroup| stored.slots.iter().filter(|slot| is_updated(slot)).count();
+    let updated = |stored: &StoredGroup| stored.instances.iter().filter(|instance| is_updated(instance)).count();
     let (was, is) = (updated(&change.was), updated(&change.is));
     let committed: i64 = release.committed.iter().sum();
     let detail = format!("{}: {is} instances are at {}, {committed} are committed", change.group, release.target);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agent::core::io::Phase;
 use contract::name::NodeName;
 use contract::pod_id::PodId;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 use testkit::engine::FakeEngine;
@@ -73,6 +73,6 @@ fn serving(process: &NodeProcess, engine: &FakeEngine) -> Vec<PodId> {
 }
 
 /// Not draining, and all gates are open.
-pub fn is_in_service(pod: &Slot, gates: &[String]) -> bool {
+pub fn is_in_service(pod: &Instance, gates: &[String]) -> bool {
     pod.draining.is_none() && gates.iter().all(|gate| pod.gates.contains_key(gate))
 }

@@ -26,14 +26,14 @@ impl StreamPorts {
     pub fn check(&mut self, stored: &BTreeMap<GroupName, StoredGroup>) -> Result<(), Violation> {
         let broken = |detail: String| Err(Violation { invariant: Invariant::PortsHaveOneOwner, detail });
         let mut owners: BTreeMap<u16, Life> = BTreeMap::new();
-        for (name, StoredGroup { record, slots, .. }) in present(stored) {
+        for (name, StoredGroup { record, instances, .. }) in present(stored) {
             for port in declared(record).into_iter().filter(|_| record.taken_ports.is_empty()) {
                 let life = (name.clone(), record.spec.created_at);
                 if let Some((other, _)) = owners.insert(port, life) {
                     return broken(format!("{port} belongs to {other} and to {name}"));
                 }
             }
-            if !record.taken_ports.is_empty() && !slots.is_empty() {
+            if !record.taken_ports.is_empty() && !instances.is_empty() {
                 return broken(format!("{name} waits for {:?} and is placed", record.taken_ports));
             }
         }

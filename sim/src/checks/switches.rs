@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::command::Verb;
 use contract::keys::{self, Key};
 use contract::name::GroupName;
-use contract::record::{CallbacksRecord, Draining, Slot};
+use contract::record::{CallbacksRecord, Draining, Instance};
 use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
@@ -138,8 +138,8 @@ impl Switches {
 
     /// Whether the placement differs only in what commands change.
     fn is_commanded(&self, name: &GroupName, before: Option<&StoredGroup>, after: Option<&StoredGroup>) -> bool {
-        let pods = |stored: Option<&StoredGroup>| -> Vec<Slot> {
-            stored.map(|stored| stored.slots.iter().map(without_commanded_state).collect()).unwrap_or_default()
+        let pods = |stored: Option<&StoredGroup>| -> Vec<Instance> {
+            stored.map(|stored| stored.instances.iter().map(without_commanded_state).collect()).unwrap_or_default()
         };
         let (before, after) = (pods(before), pods(after));
         (self.commanded.contains(name) && before == after) || (self.recreated.contains(name) && after.is_empty())
@@ -147,10 +147,10 @@ impl Switches {
 }
 
 /// An instance without what commands and reports change, which is stored with the next commit.
-fn without_commanded_state(slot: &Slot) -> Slot {
-    let draining = slot.draining.clone().map(|draining| Draining { is_answered: false, ..draining });
+fn without_commanded_state(instance: &Instance) -> Instance {
+    let draining = instance.draining.clone().map(|draining| Draining { is_answered: false, ..draining });
     let (gates, gates_closed_at) = (BTreeMap::new(), Timestamp::NEVER);
-    let next = slot.next.as_deref().map(|next| Box::new(without_commanded_state(next)));
+    let next = instance.next.as_deref().map(|next| Box::new(without_commanded_state(next)));
     let (why, addresses) = (String::new(), Vec::new());
-    Slot { draining, gates, gates_closed_at, next, why, addresses, ..slot.clone() }
+    Instance { draining, gates, gates_closed_at, next, why, addresses, ..instance.clone() }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use contract::command::{Command, RolloutAction, Verb};
 use contract::keys;
 use contract::name::GroupName;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::time::Timestamp;
 use planner::rollout::controller::RolloutState;
 use planner::rollout::transition::RolloutPhase;
@@ -61,8 +61,8 @@ fn rollout_commands(name: &GroupName, store: &FakeStore, is_calm: bool) -> Vec<V
     };
     let placed = store.placement(name);
     let mut verbs: Vec<Verb> = (1..)
-        .zip(&placed.slots)
-        .flat_map(|(instance, slot)| instance_commands(name, &record, instance, slot))
+        .zip(&placed.instances)
+        .flat_map(|(number, instance)| instance_commands(name, &record, number, instance))
         .collect();
     if let Some(release) = store.read::<RolloutState>(&keys::release(name)) {
         verbs.extend(rollout_command(name, &record, &release, is_calm));
@@ -70,17 +70,17 @@ fn rollout_commands(name: &GroupName, store: &FakeStore, is_calm: bool) -> Vec<V
     verbs
 }
 
-fn instance_commands(name: &GroupName, record: &GroupRecord, instance: u32, slot: &Slot) -> Vec<Verb> {
+fn instance_commands(name: &GroupName, record: &GroupRecord, number: u32, instance: &Instance) -> Vec<Verb> {
     let mut verbs = Vec::new();
-    for pod in slot.pods().filter(|pod| pod.draining.is_none() && pod.node.is_some()) {
+    for pod in instance.pods().filter(|pod| pod.draining.is_none() && pod.node.is_some()) {
         let closed = record.spec.readiness_gates.iter().filter(|gate| !pod.gates.contains_key(*gate));
         verbs.extend(closed.map(|gate| {
             let (name, gate, version) = (name.clone(), gate.clone(), Some(pod.version));
-            Verb::SetGate { name, instance, gate, is_true: true, version }
+            Verb::SetGate { name, instance: number, gate, is_true: true, version }
         }));
     }
-    if slot.draining.as_ref().is_some_and(|draining| !draining.is_answered) {
-        verbs.push(Verb::Drained { name: name.clone(), instance });
+    if instance.draining.as_ref().is_some_and(|draining| !draining.is_answered) {
+        verbs.push(Verb::Drained { name: name.clone(), instance: number });
     }
     verbs
 }

@@ -12,7 +12,7 @@ use contract::fence::{Fence, Term};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::query::{Answer, Query, Reply};
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 use planner::rollout::controller::RolloutState;
@@ -41,7 +41,7 @@ enum Message {
 
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    pub slots: Vec<Slot>,
+    pub instances: Vec<Instance>,
     pub release: Option<RolloutState>,
 }
 
@@ -269,11 +269,11 @@ impl FaultlessWorld {
     }
 
     fn keep_snapshot(&mut self) {
-        let slots = self.store.placement(&self.watched).slots;
+        let instances = self.store.placement(&self.watched).instances;
         let release: Option<RolloutState> = self.store.read(&keys::release(&self.watched));
-        let is_news = self.snapshots.last().is_none_or(|last| last.slots != slots || last.release != release);
+        let is_news = self.snapshots.last().is_none_or(|last| last.instances != instances || last.release != release);
         if is_news {
-            self.snapshots.push(Snapshot { slots, release });
+            self.snapshots.push(Snapshot { instances, release });
         }
     }
 }

@@ -113,10 +113,10 @@ fn play(world: &mut FaultlessWorld, name: &GroupName) -> Result<(), String> {
 
 /// As many instances as requested, each with one pod.
 fn is_still(world: &FaultlessWorld, spec: &PodGroupSpec) -> bool {
-    let slots = world.snapshots.last().map_or(&[][..], |snapshot| &snapshot.slots);
-    let instances = slots.iter().filter(|slot| slot.filling != contract::record::Filling::Nothing);
-    let is_single = slots.iter().all(|slot| slot.next.is_none() && slot.leaves.is_none());
-    i64::try_from(instances.count()).unwrap_or(0) == spec.num_instances && is_single
+    let instances = world.snapshots.last().map_or(&[][..], |snapshot| &snapshot.instances);
+    let present = instances.iter().filter(|instance| instance.presence != contract::record::Presence::Free);
+    let is_single = instances.iter().all(|instance| instance.next.is_none() && instance.leaves.is_none());
+    i64::try_from(present.count()).unwrap_or(0) == spec.num_instances && is_single
 }
 
 fn apply(world: &mut FaultlessWorld, name: &GroupName, pair: &Pair) -> Result<(), String> {

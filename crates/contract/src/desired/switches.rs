@@ -77,8 +77,8 @@ impl Constraint {
     /// The placement expression, for example `constraint:node!=~a`.
     pub fn expression(&self) -> String {
         let operator = if self.equal { "==" } else { "!=" };
-        let wish = if self.soft { "~" } else { "" };
-        format!("constraint:{}{operator}{wish}{}", self.kind, self.value)
+        let preference = if self.soft { "~" } else { "" };
+        format!("constraint:{}{operator}{preference}{}", self.kind, self.value)
     }
 }
 

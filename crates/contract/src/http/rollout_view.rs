@@ -55,7 +55,7 @@ pub struct RolloutView {
     pub is_paused: bool,
     /// A user froze it.
     pub is_frozen: bool,
-    /// Wishes of `UnitReplicas` that could not be honoured.
+    /// Preferences of `UnitReplicas` that could not be honoured.
     pub warnings: Vec<String>,
 }
 
@@ -237,7 +237,7 @@ pub struct PlanView {
     pub unplaced: Vec<Unplaced>,
     /// Whether the rollout would complete.
     pub completes: bool,
-    /// Wishes of `UnitReplicas` that could not be honoured.
+    /// Preferences of `UnitReplicas` that could not be honoured.
     pub warnings: Vec<String>,
 }
 

@@ -1,10 +1,10 @@
 //! The layout of groups and dependency pods in etcd: schema 2.
 //!
-//! In memory, a record contains its pod specs, and a placement is a list of slots. In etcd, no value grows with the
+//! In memory, a record contains its pod specs, and a placement is a list of instances. In etcd, no value grows with the
 //! number of instances or revisions, so a change writes little and no value reaches etcd's size limit:
 //!
 //! * Each pod spec is stored once per content; records refer to it by digest ([`SpecRef`]).
-//! * Instances are stored in pages of [`INSTANCES_A_PAGE`]; each is an [`Instance`] with a `current` pod and at most
+//! * Instances are stored in pages of [`INSTANCES_A_PAGE`]; each is a [`StoredInstance`] with a `current` pod and at most
 //!   one `surge` pod.
 //! * Each revision has its own key, and the places of a dependency pod are stored in pages.
 //!
@@ -22,8 +22,8 @@ use crate::compact;
 use crate::keys::{self, Key};
 use crate::name::{GroupName, NodeName};
 use crate::record::{
-    DependencyRecord, Draining, Fetching, Filling, GroupRecord, Pair, PairsRecord, PlacementRecord, RevisionRecord,
-    RevisionsRecord, Slot,
+    DependencyRecord, Draining, Fetching, GroupRecord, Instance, Pair, PairsRecord, PlacementRecord, Presence,
+    RevisionRecord, RevisionsRecord,
 };
 use crate::rollout::FailureAction;
 use crate::spec::PodSpec;
@@ -245,7 +245,7 @@ pub fn read_pairs(name: &GroupName, stored: &Stored) -> Result<Vec<Pair>, Flaw> 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstancesPage {
     /// The instances in number order.
-    pub instances: Vec<Instance>,
+    pub instances: Vec<StoredInstance>,
     /// Distinct error texts; [`Pod::reason`] is a position in this list, from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -253,7 +253,7 @@ pub struct InstancesPage {
 
 /// A numbered member of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Instance {
+pub struct StoredInstance {
     /// Its current pod.
     pub current: Pod,
     /// The pod that will replace it and runs beside it until then.
@@ -261,10 +261,10 @@ pub struct Instance {
     pub surge: Option<Pod>,
 }
 
-/// One pod of an instance. Default values are omitted. The fields are those of [`Slot`].
+/// One pod of an instance. Default values are omitted. The fields are those of [`Instance`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "the fields of `Slot` are documented there")]
+#[allow(missing_docs, reason = "the fields of `Instance` are documented there")]
 pub struct Pod {
     #[serde(skip_serializing_if = "is_default")]
     pub node: Option<NodeName>,
@@ -296,8 +296,8 @@ pub struct Pod {
     pub restarts_requested: u32,
     #[serde(skip_serializing_if = "is_default")]
     pub addresses: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub filling: Filling,
+    #[serde(rename = "filling", skip_serializing_if = "is_default")]
+    pub presence: Presence,
     #[serde(skip_serializing_if = "is_default")]
     pub unit: String,
     #[serde(rename = "made_as", skip_serializing_if = "is_default")]
@@ -317,9 +317,9 @@ pub struct Pod {
 }
 
 impl Pod {
-    fn of(slot: Slot, reasons: &mut Vec<String>) -> (Self, Option<Box<Slot>>) {
+    fn of(instance: Instance, reasons: &mut Vec<String>) -> (Self, Option<Box<Instance>>) {
         // The pattern names every field, so that the compiler reports a forgotten one.
-        let Slot {
+        let Instance {
             node,
             version,
             drift,
@@ -334,7 +334,7 @@ impl Pod {
             starts_requested,
             restarts_requested,
             addresses,
-            filling,
+            presence,
             unit,
             created_from,
             reserved_addresses,
@@ -344,7 +344,7 @@ impl Pod {
             fetching,
             unplaced_since,
             next,
-        } = slot;
+        } = instance;
         let reason = place_of(&why, reasons);
         let not_moved = place_of(&not_moved, reasons);
         let pod = Self {
@@ -362,7 +362,7 @@ impl Pod {
             starts_requested,
             restarts_requested,
             addresses,
-            filling,
+            presence,
             unit,
             created_from,
             reserved_addresses,
@@ -375,10 +375,10 @@ impl Pod {
         (pod, next)
     }
 
-    fn slot(self, reasons: &[String], next: Option<Box<Slot>>) -> Slot {
+    fn instance(self, reasons: &[String], next: Option<Box<Instance>>) -> Instance {
         let text =
             |place: usize| place.checked_sub(1).and_then(|place| reasons.get(place)).cloned().unwrap_or_default();
-        Slot {
+        Instance {
             node: self.node,
             version: self.version,
             drift: self.drift,
@@ -393,7 +393,7 @@ impl Pod {
             starts_requested: self.starts_requested,
             restarts_requested: self.restarts_requested,
             addresses: self.addresses,
-            filling: self.filling,
+            presence: self.presence,
             unit: self.unit,
             created_from: self.created_from,
             reserved_addresses: self.reserved_addresses,
@@ -421,47 +421,47 @@ fn place_of(why: &str, reasons: &mut Vec<String>) -> usize {
 }
 
 impl InstancesPage {
-    /// Encodes these slots.
-    pub fn of(slots: &[Slot]) -> Self {
+    /// Encodes these instances.
+    pub fn of(instances: &[Instance]) -> Self {
         let mut page = Self::default();
-        for slot in slots {
-            let (current, next) = Pod::of(slot.clone(), &mut page.reasons);
+        for instance in instances {
+            let (current, next) = Pod::of(instance.clone(), &mut page.reasons);
             // A surge pod has no surge pod itself.
             let surge = next.map(|next| Pod::of(*next, &mut page.reasons).0);
-            page.instances.push(Instance { current, surge });
+            page.instances.push(StoredInstance { current, surge });
         }
         page
     }
 
     /// Decodes the page.
-    pub fn slots(self) -> Vec<Slot> {
+    pub fn instances(self) -> Vec<Instance> {
         let Self { instances, reasons } = self;
-        let slot = |Instance { current, surge }| {
-            let next = surge.map(|surge: Pod| Box::new(surge.slot(&reasons, None)));
-            current.slot(&reasons, next)
+        let instance = |StoredInstance { current, surge }| {
+            let next = surge.map(|surge: Pod| Box::new(surge.instance(&reasons, None)));
+            current.instance(&reasons, next)
         };
-        instances.into_iter().map(slot).collect()
+        instances.into_iter().map(instance).collect()
     }
 }
 
 /// Encodes a group's instances as pages.
-pub fn put_slots(name: &GroupName, slots: &[Slot]) -> Vec<KeyValue> {
-    let pages = slots.chunks(INSTANCES_A_PAGE).enumerate();
-    pages.map(|(page, slots)| (keys::placement(name, page), text(&InstancesPage::of(slots)))).collect()
+pub fn put_instances(name: &GroupName, instances: &[Instance]) -> Vec<KeyValue> {
+    let pages = instances.chunks(INSTANCES_A_PAGE).enumerate();
+    pages.map(|(page, instances)| (keys::placement(name, page), text(&InstancesPage::of(instances)))).collect()
 }
 
 /// Decodes one page; none when it is not stored.
-pub fn read_page(name: &GroupName, page: usize, stored: &Stored) -> Result<Option<Vec<Slot>>, Flaw> {
-    Ok(read::<InstancesPage>(&keys::placement(name, page), stored)?.map(InstancesPage::slots))
+pub fn read_page(name: &GroupName, page: usize, stored: &Stored) -> Result<Option<Vec<Instance>>, Flaw> {
+    Ok(read::<InstancesPage>(&keys::placement(name, page), stored)?.map(InstancesPage::instances))
 }
 
 /// Decodes all instances of a group.
-pub fn read_slots(name: &GroupName, stored: &Stored) -> Result<Vec<Slot>, Flaw> {
-    let mut slots = Vec::new();
+pub fn read_instances(name: &GroupName, stored: &Stored) -> Result<Vec<Instance>, Flaw> {
+    let mut instances = Vec::new();
     for (key, value) in under(&keys::placements(name), stored) {
-        slots.extend(parse::<InstancesPage>(key, value)?.slots());
+        instances.extend(parse::<InstancesPage>(key, value)?.instances());
     }
-    Ok(slots)
+    Ok(instances)
 }
 
 /// Converts a key of schema 1 into the entries that replace it. None when the key stays as it is, because schema 2 has
@@ -485,7 +485,7 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<KeyValue>> {
             Some(entries)
         }
         Key::FormerPlacement(name) => {
-            Some(put_slots(&name, &serde_json::from_slice::<PlacementRecord>(value).ok()?.slots))
+            Some(put_instances(&name, &serde_json::from_slice::<PlacementRecord>(value).ok()?.instances))
         }
         Key::FormerRevisions(name) => {
             let record: RevisionsRecord = serde_json::from_slice(value).ok()?;

@@ -76,13 +76,14 @@ impl OperationRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRecord {
     /// One entry per instance; index k is instance k + 1.
-    pub slots: Vec<Slot>,
+    #[serde(rename = "slots")]
+    pub instances: Vec<Instance>,
 }
 
 /// One instance: its pod, and in [`Self::next`] the surge pod that will replace it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Slot {
+pub struct Instance {
     /// The node it is placed on; none while it is pending.
     pub node: Option<NodeName>,
     /// Revision of the pod spec it runs.
@@ -122,8 +123,8 @@ pub struct Slot {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// Whether the instance has a pod.
-    #[serde(skip_serializing_if = "is_default")]
-    pub filling: Filling,
+    #[serde(rename = "filling", skip_serializing_if = "is_default")]
+    pub presence: Presence,
     /// Deployment unit it belongs to; empty for a group without units.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unit: String,
@@ -150,10 +151,10 @@ pub struct Slot {
     pub unplaced_since: Timestamp,
     /// The surge pod that will replace this pod and runs beside it. A surge pod has no `next` itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<Box<Slot>>,
+    pub next: Option<Box<Instance>>,
 }
 
-impl Slot {
+impl Instance {
     /// The revision in the names of its containers.
     pub fn named_version(&self) -> u32 {
         self.created_from.unwrap_or(self.version)
@@ -161,20 +162,22 @@ impl Slot {
 
     /// The current pod and the surge pod, those that exist.
     pub fn pods(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(self.next.as_deref()).filter(|slot| slot.filling == Filling::Pod)
+        std::iter::once(self).chain(self.next.as_deref()).filter(|instance| instance.presence == Presence::Pod)
     }
 }
 
 /// Whether an instance number has a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Filling {
+pub enum Presence {
     /// The instance has a pod, placed or pending.
     #[default]
     Pod,
     /// The instance exists, its pod was removed and has no successor yet.
-    Retired,
+    #[serde(rename = "Retired")]
+    Vacant,
     /// The instance does not exist; the next new instance may take the number.
-    Nothing,
+    #[serde(rename = "Nothing")]
+    Free,
 }
 
 /// State of an instance that is being drained.

@@ -3,7 +3,7 @@
 use contract::keys;
 use contract::layout::{self, InstancesPage, Owner, SpecRef, Stored};
 use contract::name::GroupName;
-use contract::record::{GroupRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, Instance, RevisionsRecord};
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 use proptest::prelude::*;
@@ -19,14 +19,14 @@ fn name() -> GroupName {
 /// One of each kind of stored value, for the golden files.
 pub(crate) fn stored() -> Vec<(&'static str, Value)> {
     let json = |(_, value): layout::KeyValue| serde_json::from_slice(&value).expect("JSON");
-    let slots = [samples::placement_record().slots, rollout_samples::placement_record().slots].concat();
+    let instances = [samples::placement_record().instances, rollout_samples::placement_record().instances].concat();
     let revision = rollout_samples::revisions_record().revisions.remove(0);
     let record = samples::busy_group_record();
     vec![
         ("group", json(layout::put_group(&name(), &record))),
         ("spec", json(Owner::Group(&name()).put(&record.spec.pod))),
         ("revision", json(layout::put_revision(&name(), &revision))),
-        ("instances", json(layout::put_slots(&name(), &slots).remove(0))),
+        ("instances", json(layout::put_instances(&name(), &instances).remove(0))),
         ("dependency", json(layout::put_dependency(&name(), &samples::dependency_record()))),
         ("pairs", json(layout::put_pairs(&name(), &samples::pairs_record().pairs).remove(0))),
     ]
@@ -61,8 +61,8 @@ fn what_schema_1_stored_is_read_back_the_same_after_its_migration() {
     let revisions: RevisionsRecord = rollout_samples::revisions_record();
     let (dependency, pairs) = (samples::dependency_record(), samples::pairs_record());
     for group in groups {
-        let slots = [samples::placement_record().slots, rollout_samples::placement_record().slots].concat();
-        let placement = contract::record::PlacementRecord { slots };
+        let instances = [samples::placement_record().instances, rollout_samples::placement_record().instances].concat();
+        let placement = contract::record::PlacementRecord { instances };
         let stored = migrated(&[
             former(&keys::group(&name()), &group),
             former(&keys::placements(&name()), &placement),
@@ -71,7 +71,7 @@ fn what_schema_1_stored_is_read_back_the_same_after_its_migration() {
             former(&keys::all_pairs(&name()), &pairs),
         ]);
         assert_eq!(layout::read_group(&name(), &stored), Ok(Some(group)));
-        assert_eq!(layout::read_slots(&name(), &stored), Ok(placement.slots));
+        assert_eq!(layout::read_instances(&name(), &stored), Ok(placement.instances));
         assert_eq!(layout::read_revisions(&name(), &stored), Ok(revisions.clone()));
         assert_eq!(layout::read_dependency(&name(), &stored), Ok(Some(dependency.clone())));
         assert_eq!(layout::read_pairs(&name(), &stored), Ok(pairs.pairs.clone()));
@@ -102,13 +102,13 @@ fn a_record_with_a_missing_spec_is_an_error() {
 proptest! {
     #[test]
     fn error_texts_are_stored_once_and_round_trip(texts in prop::collection::vec("[a-c]{0,3}|\\PC{500,700}", 0..60)) {
-        let slots: Vec<Slot> = texts.iter().map(|why| Slot { why: why.clone(), ..Slot::default() }).collect();
-        let page = InstancesPage::of(&slots);
+        let instances: Vec<Instance> = texts.iter().map(|why| Instance { why: why.clone(), ..Instance::default() }).collect();
+        let page = InstancesPage::of(&instances);
         let mut distinct = page.reasons.clone();
         distinct.sort();
         distinct.dedup();
         prop_assert_eq!(distinct.len(), page.reasons.len());
-        for (read, why) in page.slots().iter().zip(&texts) {
+        for (read, why) in page.instances().iter().zip(&texts) {
             prop_assert!(read.why.len() <= layout::LONGEST_REASON);
             let kept = read.why.strip_suffix('\u{2026}').filter(|_| why.len() > layout::LONGEST_REASON);
             prop_assert!(why.starts_with(kept.unwrap_or(&read.why)));

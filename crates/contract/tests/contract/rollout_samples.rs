@@ -6,7 +6,8 @@ use contract::command::{Refusal, Removal, RolloutAction, Verb, Verdict};
 use contract::order::{Assignment, Fetch, Order};
 use contract::query::{Answer, Query};
 use contract::record::{
-    Draining, Fetching, Filling, GroupRecord, PlacementRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot,
+    Draining, Fetching, GroupRecord, Instance, PlacementRecord, Presence, RevisionOutcome, RevisionRecord,
+    RevisionsRecord,
 };
 use contract::report::{FetchState, Fetched, PodFacts};
 use contract::rollout::{
@@ -290,24 +291,28 @@ pub(crate) fn orphan_record() -> GroupRecord {
 
 /// Every state of an instance during a rollout.
 pub(crate) fn placement_record() -> PlacementRecord {
-    let next = Slot { version: 3, node: Some(name("node2")), ..Slot::default() };
-    let surging = Slot {
+    let next = Instance { version: 3, node: Some(name("node2")), ..Instance::default() };
+    let surging = Instance {
         version: 2,
         node: Some(name("node1")),
         unit: text("a"),
         gates: BTreeMap::from([(text("lb/in-rotation"), at(8))]),
         draining: Some(Draining { since: at(9), is_answered: true, is_final: true }),
         next: Some(Box::new(next)),
-        ..Slot::default()
+        ..Instance::default()
     };
-    let live = Slot { version: 3, created_from: Some(2), node: Some(name("node1")), ..Slot::default() };
-    let leased =
-        Slot { version: 3, reserved_addresses: vec![text("172.20.0.2")], unplaced_since: at(9), ..Slot::default() };
+    let live = Instance { version: 3, created_from: Some(2), node: Some(name("node1")), ..Instance::default() };
+    let leased = Instance {
+        version: 3,
+        reserved_addresses: vec![text("172.20.0.2")],
+        unplaced_since: at(9),
+        ..Instance::default()
+    };
     let fetching = Fetching { version: 3, since: at(9) };
-    let fetching = Slot { version: 2, node: Some(name("node1")), fetching: Some(fetching), ..Slot::default() };
-    let retired = Slot { filling: Filling::Retired, ..Slot::default() };
-    let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
-    PlacementRecord { slots: vec![surging, live, leased, fetching, retired, nothing, Slot::default()] }
+    let fetching = Instance { version: 2, node: Some(name("node1")), fetching: Some(fetching), ..Instance::default() };
+    let retired = Instance { presence: Presence::Vacant, ..Instance::default() };
+    let nothing = Instance { presence: Presence::Free, ..Instance::default() };
+    PlacementRecord { instances: vec![surging, live, leased, fetching, retired, nothing, Instance::default()] }
 }
 
 pub(crate) fn revisions_record() -> RevisionsRecord {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use contract::command::{Refusal, Removal, Verb};
 use contract::lenient_json;
-use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::record::{GroupRecord, Instance, PlacementRecord};
 use contract::rollout::{Amount, StrategyType};
 use contract::spec::PodGroupSpec;
 
@@ -22,8 +22,8 @@ fn names(names: impl IntoIterator<Item = &'static str>) -> BTreeSet<String> {
 #[test]
 fn a_group_without_rollout_fields_is_serialised_as_before() {
     assert_eq!(said(&samples::spec()), names(BEFORE));
-    let slot = serde_json::to_string(&Slot::default()).expect("JSON");
-    assert_eq!(slot, r#"{"node":null,"version":0,"drift":0,"target":0}"#);
+    let instance = serde_json::to_string(&Instance::default()).expect("JSON");
+    assert_eq!(instance, r#"{"node":null,"version":0,"drift":0,"target":0}"#);
     let record = serde_json::to_value(<GroupRecord>::default()).expect("JSON");
     let members: Vec<_> = record.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(members, ["operation", "spec", "updated_at"]);
@@ -33,7 +33,7 @@ fn a_group_without_rollout_fields_is_serialised_as_before() {
 fn data_and_commands_of_older_versions_are_decoded() {
     let placement = r#"{"slots":[{"node":"node1","version":4,"drift":0,"target":0}]}"#;
     let read: PlacementRecord = serde_json::from_str(placement).expect("an old placement");
-    assert_eq!((read.slots[0].named_version(), read.slots[0].pods().count()), (4, 1));
+    assert_eq!((read.instances[0].named_version(), read.instances[0].pods().count()), (4, 1));
     let removal: Verb = serde_json::from_str(r#"{"RemoveGroup":{"name":"a"}}"#).expect("an old command");
     assert_eq!(removal, Verb::RemoveGroup { name: "a".parse().expect("a name"), removal: Removal::Foreground });
     assert_eq!(serde_json::to_string(&removal).expect("JSON"), r#"{"RemoveGroup":{"name":"a"}}"#);

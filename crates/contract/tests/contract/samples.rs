@@ -18,8 +18,8 @@ use contract::query::{
     Overdue, PodView, PortClaim, QuarantinedKind, QuarantinedView, Query,
 };
 use contract::record::{
-    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, OperationRecord, Pair, PairsRecord,
-    PlacementRecord, Slot,
+    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, Instance, NodeRecord, OperationRecord, Pair, PairsRecord,
+    PlacementRecord,
 };
 use contract::report::{
     ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
@@ -430,7 +430,7 @@ pub(crate) fn cluster_event() -> contract::event::Event {
 }
 
 pub(crate) fn placement_record() -> PlacementRecord {
-    let placed = Slot {
+    let placed = Instance {
         node: Some(name("node1")),
         leaves: Some(name("node2")),
         since: at(9),
@@ -439,7 +439,7 @@ pub(crate) fn placement_record() -> PlacementRecord {
         addresses: vec!["172.20.0.2".to_owned()],
         ..Default::default()
     };
-    let waiting = Slot {
+    let waiting = Instance {
         drift: 2,
         failures: 2,
         retry_at: at(10),
@@ -447,7 +447,7 @@ pub(crate) fn placement_record() -> PlacementRecord {
         why: "no node fits: node1: memory 1 MiB short".to_owned(),
         ..Default::default()
     };
-    PlacementRecord { slots: vec![placed, waiting] }
+    PlacementRecord { instances: vec![placed, waiting] }
 }
 
 pub(crate) fn braked_order() -> Order {

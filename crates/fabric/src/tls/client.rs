@@ -15,8 +15,8 @@ use super::{files, problem};
 
 /// Deadline of the connection and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-/// A server that misses a client certificate says so after the handshake (TLS 1.3).
-const COMPLAINT: Duration = Duration::from_millis(500);
+/// A server rejects a missing client certificate only after the handshake (TLS 1.3).
+const REJECTION: Duration = Duration::from_millis(500);
 
 /// What a client trusts and shows.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ async fn attempt(host: &str, port: u16, config: ClientConfig) -> Result<(), Box<
     let connector = TlsConnector::from(Arc::new(config));
     let opening = async { connector.connect(name, TcpStream::connect((host, port)).await?).await };
     let mut stream = tokio::time::timeout(HANDSHAKE, opening).await??;
-    match tokio::time::timeout(COMPLAINT, stream.read_u8()).await {
+    match tokio::time::timeout(REJECTION, stream.read_u8()).await {
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(_)) | Err(_) => Ok(()),
     }

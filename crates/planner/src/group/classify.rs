@@ -1,9 +1,9 @@
-//! Determines the status of one pod from its slot, the report of its node and the node itself.
+//! Determines the status of one pod from its instance, the report of its node and the node itself.
 //!
 //! A silent node gives a status of its own (`Unreachable`), because silence proves nothing about the pod.
 
 use contract::query::Liveness;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::{EngineState, PodFacts};
 use contract::spec::PodSpec;
 use contract::state::{RunState, TargetState};
@@ -37,15 +37,15 @@ pub enum PodStatus {
 impl Planning<'_> {
     /// The status of the current pod of an instance.
     pub(super) fn status(&self, index: usize) -> PodStatus {
-        self.status_of(&self.plan.slots[index], self.observed(index))
+        self.status_of(&self.plan.instances[index], self.observed(index))
     }
 
     /// The status of a pod with this report.
-    pub(super) fn status_of(&self, slot: &Slot, observed: Option<&PodFacts>) -> PodStatus {
-        let Some(node) = &slot.node else { return PodStatus::Unplaced };
-        let pod = &self.revision(slot.version).pod;
+    pub(super) fn status_of(&self, instance: &Instance, observed: Option<&PodFacts>) -> PodStatus {
+        let Some(node) = &instance.node else { return PodStatus::Unplaced };
+        let pod = &self.revision(instance.version).pod;
         let candidate = self.candidate(node);
-        if slot.leaves.is_some() {
+        if instance.leaves.is_some() {
             // The pod was never ordered on `node`, so it has no data there.
             return if self.is_lost(node) { PodStatus::NodeLost } else { PodStatus::Moving };
         }
@@ -56,7 +56,7 @@ impl Planning<'_> {
                 None => PodStatus::Starting,
                 // The node does not know yet that the pod is desired again; it may still serve.
                 Some(observed) if observed.leaving => PodStatus::Unreachable,
-                Some(observed) => reported(slot, observed, pod, self.facts.guard_enabled),
+                Some(observed) => reported(instance, observed, pod, self.facts.guard_enabled),
             },
             Some((Liveness::Suspect | Liveness::Unknown, _))
             | Some((Liveness::Alive, EngineState::Hung | EngineState::Down))
@@ -66,20 +66,22 @@ impl Planning<'_> {
 
     /// Whether this leader has not heard the instance's node yet: it may still report.
     pub(super) fn may_still_answer(&self, index: usize) -> bool {
-        let candidate = self.plan.slots[index].node.as_ref().and_then(|node| self.candidate(node));
+        let candidate = self.plan.instances[index].node.as_ref().and_then(|node| self.candidate(node));
         candidate.is_none_or(|candidate: &Candidate| candidate.liveness == Liveness::Unknown)
     }
 }
 
-fn reported(slot: &Slot, observed: &PodFacts, pod: &PodSpec, guard_enabled: bool) -> PodStatus {
+fn reported(instance: &Instance, observed: &PodFacts, pod: &PodSpec, guard_enabled: bool) -> PodStatus {
     match observed.state {
         RunState::Success => PodStatus::Running,
         RunState::Exit | RunState::Fail | RunState::Paused => PodStatus::Exited,
-        RunState::Error if slot.target == TargetState::Stop || observed.containers.iter().any(|c| c.running) => {
+        RunState::Error if instance.target == TargetState::Stop || observed.containers.iter().any(|c| c.running) => {
             PodStatus::Exited
         }
         RunState::Error => PodStatus::CreateFailed,
-        RunState::Missing if slot.target == TargetState::Stop || pod.stateful || !guard_enabled => PodStatus::LeftAlone,
+        RunState::Missing if instance.target == TargetState::Stop || pod.stateful || !guard_enabled => {
+            PodStatus::LeftAlone
+        }
         RunState::Missing => PodStatus::Missing,
         RunState::Pending | RunState::Drift | RunState::Inconsistent | RunState::Removed => PodStatus::Starting,
     }

@@ -6,7 +6,7 @@
 
 use contract::command::{Drift, Operation};
 use contract::name::NodeName;
-use contract::record::{Filling, OperationRecord};
+use contract::record::{OperationRecord, Presence};
 use contract::state::TargetState;
 
 use super::reservations::{ExtraConstraint, PlacementRequest};
@@ -20,7 +20,7 @@ impl Planning<'_> {
             return;
         }
         let Some(instance) = self.record.drifts.first().map(|drift| drift.instance) else { return };
-        let all = u32::try_from(self.plan.slots.len()).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.plan.instances.len()).unwrap_or(u32::MAX);
         let operation = OperationRecord {
             kind: Operation::Drifting,
             since: self.now,
@@ -41,7 +41,7 @@ impl Planning<'_> {
             if !self.move_instance(index, &drift) {
                 continue;
             }
-            self.plan.slots[index].since = self.now.max(operation.since);
+            self.plan.instances[index].since = self.now.max(operation.since);
             if !self.is_done_waiting(index) {
                 return;
             }
@@ -51,22 +51,22 @@ impl Planning<'_> {
     /// Moves one instance if the command applies to it; false if it stays.
     fn move_instance(&mut self, index: usize, drift: &Drift) -> bool {
         self.move_surge(index, drift);
-        let slot = &self.plan.slots[index];
-        if slot.filling != Filling::Pod || (!drift.force && self.revision(slot.version).pod.is_stateful()) {
+        let instance = &self.plan.instances[index];
+        if instance.presence != Presence::Pod || (!drift.force && self.revision(instance.version).pod.is_stateful()) {
             return false;
         }
-        let is_there = slot.node.as_ref() == Some(&drift.from);
-        if !is_there && slot.leaves.as_ref() != Some(&drift.from) {
+        let is_there = instance.node.as_ref() == Some(&drift.from);
+        if !is_there && instance.leaves.as_ref() != Some(&drift.from) {
             return false;
         }
-        let elsewhere = is_there || drift.to.as_ref().is_some_and(|to| slot.node.as_ref() != Some(to));
+        let elsewhere = is_there || drift.to.as_ref().is_some_and(|to| instance.node.as_ref() != Some(to));
         let sent = elsewhere && drift.to.as_ref() != Some(&drift.from) && self.place_elsewhere(index, drift, is_there);
         self.skip_lost_node(index, drift) || sent
     }
 
     fn place_elsewhere(&mut self, index: usize, drift: &Drift, is_there: bool) -> bool {
-        let slot = &self.plan.slots[index];
-        let (old, version, unit_constraint) = (slot.node.clone(), slot.version, self.unit_constraint(slot));
+        let instance = &self.plan.instances[index];
+        let (old, version, unit_constraint) = (instance.node.clone(), instance.version, self.unit_constraint(instance));
         let revision = self.revision(version).clone();
         if let Some(old) = &old {
             self.reservations.release(old, revision.need);
@@ -83,13 +83,13 @@ impl Planning<'_> {
         ) {
             Ok(node) => {
                 // An instance that is still moving was never ordered on the new node, so its pod name is unused.
-                let drift = if is_there { self.next_drift(index) } else { self.plan.slots[index].drift };
-                let slot = &mut self.plan.slots[index];
-                slot.drift = drift;
-                forget_pod(slot);
-                slot.reserved_addresses.clear();
+                let drift = if is_there { self.next_drift(index) } else { self.plan.instances[index].drift };
+                let instance = &mut self.plan.instances[index];
+                instance.drift = drift;
+                forget_pod(instance);
+                instance.reserved_addresses.clear();
                 self.move_to(index, node);
-                self.plan.slots[index].why.clear();
+                self.plan.instances[index].why.clear();
                 self.touched.insert(index);
                 true
             }
@@ -98,7 +98,7 @@ impl Planning<'_> {
                     self.reservations.keep(old, revision.need);
                 }
                 let why = format!("it stays on {}: {}", drift.from, unplaceable.sentence());
-                self.plan.slots[index].not_moved = why;
+                self.plan.instances[index].not_moved = why;
                 self.plan.unplaced = Some(unplaceable);
                 false
             }
@@ -107,11 +107,11 @@ impl Planning<'_> {
 
     /// With `force`, an instance does not wait for the lost node that it leaves.
     fn skip_lost_node(&mut self, index: usize, drift: &Drift) -> bool {
-        let slot = &self.plan.slots[index];
+        let instance = &self.plan.instances[index];
         let waits = |left: &NodeName| *left == drift.from && drift.force && self.is_lost(left);
-        let abandons = slot.leaves.as_ref().is_some_and(waits) && slot.target == TargetState::Run;
+        let abandons = instance.leaves.as_ref().is_some_and(waits) && instance.target == TargetState::Run;
         if abandons {
-            self.plan.slots[index].leaves = None;
+            self.plan.instances[index].leaves = None;
             self.touched.insert(index);
         }
         abandons

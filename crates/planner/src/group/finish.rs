@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use contract::command::Operation;
-use contract::record::{GroupRecord, OperationRecord, Slot};
+use contract::record::{GroupRecord, Instance, OperationRecord};
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
@@ -23,24 +23,26 @@ impl Planning<'_> {
             None => self.note_completed_serial(),
         }
         if let Cow::Owned(mut record) = self.record {
-            let slots = self.facts.slots.iter().chain(&self.plan.slots).flat_map(Slot::pods);
+            let instances = self.facts.instances.iter().chain(&self.plan.instances).flat_map(Instance::pods);
             // The spec of a removed instance says whether it has data, so it is kept until its node confirms the removal.
-            let removed = self.plan.slots.iter().chain(&self.tombstones).filter(|slot| slot.leaves.is_some());
-            let versions = slots.chain(removed).map(|slot| slot.version);
+            let removed =
+                self.plan.instances.iter().chain(&self.tombstones).filter(|instance| instance.leaves.is_some());
+            let versions = instances.chain(removed).map(|instance| instance.version);
             let present = record.spec.version;
             let used: BTreeSet<u32> = versions.chain(kept_for_rollback(&record)).collect();
             record.former.retain(|version, _| used.contains(version) && *version != present);
             self.plan.record = (record != *self.facts.record).then_some(record);
         }
         for (index, why) in self.stuck {
-            let slot = &mut self.plan.slots[index];
-            if slot.why.is_empty() {
-                slot.why = why;
+            let instance = &mut self.plan.instances[index];
+            if instance.why.is_empty() {
+                instance.why = why;
             }
         }
-        self.plan.slots.append(&mut self.tombstones);
-        let before = self.facts.slots;
-        let same = before.len() == self.plan.slots.len() && before.iter().zip(&self.plan.slots).all(same_but_why);
+        self.plan.instances.append(&mut self.tombstones);
+        let before = self.facts.instances;
+        let same =
+            before.len() == self.plan.instances.len() && before.iter().zip(&self.plan.instances).all(same_but_why);
         self.plan.store = !same;
         self.plan
     }
@@ -63,8 +65,12 @@ impl Planning<'_> {
             Operation::Deploying => !self.unsettled,
             Operation::Scheduling => !self.unsettled && !self.facts.has_leftovers,
             Operation::Upgrading => self.paused_at.is_some() || self.is_deployed(),
-            Operation::Starting => all_processed && !(0..self.plan.slots.len()).any(|index| self.is_starting(index)),
-            Operation::Stopping => all_processed && !(0..self.plan.slots.len()).any(|index| self.is_stopping(index)),
+            Operation::Starting => {
+                all_processed && !(0..self.plan.instances.len()).any(|index| self.is_starting(index))
+            }
+            Operation::Stopping => {
+                all_processed && !(0..self.plan.instances.len()).any(|index| self.is_stopping(index))
+            }
             Operation::Restarting | Operation::Drifting => {
                 let processed = self.processed();
                 all_processed && processed.into_iter().all(|index| self.has_settled(index))
@@ -91,7 +97,7 @@ impl Planning<'_> {
 
     /// Whether all instances have the present revision.
     fn has_replaced_all(&mut self) -> bool {
-        if self.outdated().next().is_some() || self.plan.slots.iter().any(|slot| slot.leaves.is_some()) {
+        if self.outdated().next().is_some() || self.plan.instances.iter().any(|instance| instance.leaves.is_some()) {
             return false;
         }
         if !self.touched.is_empty() {
@@ -109,8 +115,8 @@ impl Planning<'_> {
             return;
         }
         let mut completes_at = Timestamp::NEVER;
-        for index in 0..self.plan.slots.len() {
-            if self.plan.slots[index].target == TargetState::Stop {
+        for index in 0..self.plan.instances.len() {
+            if self.plan.instances[index].target == TargetState::Stop {
                 continue;
             }
             let works_at = match self.readiness_of(index) {
@@ -156,7 +162,7 @@ impl Planning<'_> {
         if !self.record.last_error.is_empty() {
             return;
         }
-        let (version, instances) = (self.record.spec.version, self.plan.slots.len());
+        let (version, instances) = (self.record.spec.version, self.plan.instances.len());
         let updated = instances - self.outdated().count();
         let text = format!("{UNFINISHED}{version} ended at its time limit: {updated} of {instances} instances have it");
         self.record.to_mut().last_error = text;
@@ -190,13 +196,14 @@ fn kept_for_rollback(record: &GroupRecord) -> Option<u32> {
     record.proven.or_else(|| record.former.keys().next_back().copied().filter(|_| may_need_former))
 }
 
-/// Whether two slots differ only in texts and addresses. Those are not worth a write: texts change with every byte of free
+/// Whether two instances differ only in texts and addresses. Those are not worth a write: texts change with every byte of free
 /// memory and the next leader computes them again, and nodes report addresses again.
-fn same_but_why((a, b): (&Slot, &Slot)) -> bool {
+fn same_but_why((a, b): (&Instance, &Instance)) -> bool {
     if a == b {
         return true;
     }
-    let unsaid = |slot: &Slot| Slot { why: String::new(), addresses: Vec::new(), next: None, ..slot.clone() };
+    let unsaid =
+        |instance: &Instance| Instance { why: String::new(), addresses: Vec::new(), next: None, ..instance.clone() };
     let same_beside = match (&a.next, &b.next) {
         (Some(a), Some(b)) => unsaid(a) == unsaid(b),
         (None, None) => true,

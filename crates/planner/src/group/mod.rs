@@ -5,7 +5,7 @@
 //! pods without a node are placed. Example: 3 instances on nodes a, b and c, node b is lost: instance 2 gets the status
 //! `NodeLost` and is placed on a or c.
 //!
-//! All waiting is `wake_at` and all state is in the record and the slots, so a new leader continues where the old one
+//! All waiting is `wake_at` and all state is in the record and the instances, so a new leader continues where the old one
 //! stopped, and planning a finished group changes nothing. A serial upgrade is driven by the revisions of the instances; its
 //! operation only holds the lock, so it continues when the lock is released. The instances of a group with a strategy are
 //! managed by [`rollout`] instead.
@@ -36,7 +36,7 @@ use contract::digest::Digest;
 use contract::name::NodeName;
 use contract::notice::Incident;
 use contract::query::Liveness;
-use contract::record::{Filling, GroupRecord, OperationRecord, Slot};
+use contract::record::{GroupRecord, Instance, OperationRecord, Presence};
 use contract::report::PodFacts;
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
@@ -89,7 +89,7 @@ pub struct GroupFacts<'a> {
     pub revisions: &'a BTreeMap<u32, Revision>,
     pub timeouts: GroupTimeouts,
     /// The instances; number 1 is at index 0.
-    pub slots: &'a [Slot],
+    pub instances: &'a [Instance],
     /// The report on each instance's current pod.
     pub observed: &'a [Option<&'a PodFacts>],
     /// Whether the node that each instance leaves no longer has its pod; true for an instance that leaves no node.
@@ -101,7 +101,7 @@ pub struct GroupFacts<'a> {
     /// Pods of each instance that a node still has although they are not ordered any more.
     pub leaving: &'a [u32],
     /// Pods of removed instances that a node still has.
-    pub strays: u32,
+    pub terminating_removed: u32,
     /// When each decision was committed, by the time of the decision ([`decided`]). Decisions that are not committed yet are missing.
     pub committed: &'a BTreeMap<Timestamp, Timestamp>,
     /// The rollout's state that earlier plans left behind.
@@ -120,8 +120,8 @@ pub struct GroupFacts<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupPlan {
     /// The instances afterwards.
-    pub slots: Vec<Slot>,
-    /// The slots differ in something that must survive a change of leader.
+    pub instances: Vec<Instance>,
+    /// The instances differ in something that must survive a change of leader.
     pub store: bool,
     /// The record afterwards, if it differs: an operation advanced or ended, or a revision was rolled back.
     pub record: Option<GroupRecord>,
@@ -154,11 +154,11 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
         // Other groups own its stream ports: no instance starts before the group gets them.
         let ended = || GroupRecord { operation: None, updated_at: now, ..facts.record.clone() };
         let record = facts.record.operation.is_some().then(ended);
-        return GroupPlan { slots: facts.slots.to_vec(), record, ..GroupPlan::default() };
+        return GroupPlan { instances: facts.instances.to_vec(), record, ..GroupPlan::default() };
     }
     let mut planning = Planning::new(facts, now);
     if facts.record.spec.has_strategy() {
-        planning.load_slots();
+        planning.load_instances();
     } else {
         planning.resize();
     }
@@ -173,11 +173,11 @@ fn plan_removal(facts: &GroupFacts<'_>, operation: &OperationRecord, now: Timest
     let is_done_waiting = !facts.has_leftovers || now >= limit;
     // Tombstones of stateful instances have no time limit.
     let pod = |version: &u32| facts.record.former.get(version).unwrap_or(&facts.record.spec.pod);
-    let is_held = |slot: &Slot| slot.leaves.is_some() && pod(&slot.version).is_stateful();
-    let is_left = |slot: &Slot| slot.filling != Filling::Nothing || is_held(slot);
-    let gone = is_done_waiting && !facts.slots.iter().any(is_left);
+    let is_held = |instance: &Instance| instance.leaves.is_some() && pod(&instance.version).is_stateful();
+    let is_left = |instance: &Instance| instance.presence != Presence::Free || is_held(instance);
+    let gone = is_done_waiting && !facts.instances.iter().any(is_left);
     GroupPlan {
-        store: !facts.slots.is_empty(),
+        store: !facts.instances.is_empty(),
         gone,
         wake_at: (!is_done_waiting).then_some(limit),
         ..GroupPlan::default()
@@ -193,23 +193,23 @@ struct Planning<'a> {
     present: Revision,
     plan: GroupPlan,
     reservations: Reservations<'a>,
-    /// Slots that need a node.
+    /// Instances that need a node.
     to_place: Vec<usize>,
-    /// Slots whose pod this plan replaces: the reports are about the previous pod.
+    /// Instances whose pod this plan replaces: the reports are about the previous pod.
     touched: BTreeSet<usize>,
     unsettled: bool,
     /// The serial upgrade is paused by this failing instance and gives its lock back.
     paused_at: Option<usize>,
-    /// Slots that cannot be upgraded now, and why.
+    /// Instances that cannot be upgraded now, and why.
     stuck: BTreeMap<usize, String>,
     observed: Vec<Option<&'a PodFacts>>,
     observed_surge: Vec<Option<&'a PodFacts>>,
-    /// While pods are placed, surge pods follow the instances as slots of their own: the index of each one's instance.
+    /// While pods are placed, surge pods follow the instances as instances of their own: the index of each one's instance.
     surge_owners: Vec<usize>,
     /// Instances that fit on no node.
     unschedulable: BTreeMap<usize, Arc<Unplaceable>>,
     /// Tombstones of removed instances of a group without a strategy; the first is for the first removed number.
-    tombstones: Vec<Slot>,
+    tombstones: Vec<Instance>,
 }
 
 impl<'a> Planning<'a> {
@@ -239,54 +239,55 @@ impl<'a> Planning<'a> {
     /// Scaling up appends instances, scaling down removes the highest numbers.
     fn resize(&mut self) {
         let wanted = usize::try_from(self.record.spec.num_instances).unwrap_or(0);
-        let fresh = Slot { version: self.record.spec.version, ..Slot::default() };
-        self.plan.slots = self.facts.slots.iter().map(|slot| self.without_rollout_state(slot)).collect();
-        self.plan.slots.resize(wanted, fresh);
-        let kept = self.facts.slots.len().min(wanted);
-        let (kept, dropped) = self.facts.slots.split_at(kept);
-        for node in kept.iter().filter_map(|slot| slot.node.as_ref()) {
+        let fresh = Instance { version: self.record.spec.version, ..Instance::default() };
+        self.plan.instances =
+            self.facts.instances.iter().map(|instance| self.without_rollout_state(instance)).collect();
+        self.plan.instances.resize(wanted, fresh);
+        let kept = self.facts.instances.len().min(wanted);
+        let (kept, dropped) = self.facts.instances.split_at(kept);
+        for node in kept.iter().filter_map(|instance| instance.node.as_ref()) {
             self.reservations.count(node);
         }
         // The load of the nodes still contains removed instances and surge pods.
-        let surge = kept.iter().filter_map(|slot| slot.next.as_deref());
-        let gone = dropped.iter().flat_map(Slot::pods).chain(surge);
-        for (node, version) in gone.filter_map(|slot| Some((slot.node.as_ref()?, slot.version))) {
+        let surge = kept.iter().filter_map(|instance| instance.next.as_deref());
+        let gone = dropped.iter().flat_map(Instance::pods).chain(surge);
+        for (node, version) in gone.filter_map(|instance| Some((instance.node.as_ref()?, instance.version))) {
             let need = self.revision(version).need;
             self.reservations.release(node, need);
         }
         self.make_tombstones(kept.len());
     }
 
-    /// The slot without the state of an earlier strategy: one pod and no surge pod.
-    fn without_rollout_state(&self, slot: &Slot) -> Slot {
-        let (is_filled, version) = (slot.filling == Filling::Pod, self.record.spec.version);
-        let fetching = slot.fetching.filter(|it| it.version == version && self.is_outdated(slot));
-        Slot {
-            filling: Filling::Pod,
-            version: if is_filled { slot.version } else { version },
+    /// The instance without the state of an earlier strategy: one pod and no surge pod.
+    fn without_rollout_state(&self, instance: &Instance) -> Instance {
+        let (is_filled, version) = (instance.presence == Presence::Pod, self.record.spec.version);
+        let fetching = instance.fetching.filter(|it| it.version == version && self.is_outdated(instance));
+        Instance {
+            presence: Presence::Pod,
+            version: if is_filled { instance.version } else { version },
             next: None,
             draining: None,
             fetching,
             unplaced_since: Timestamp::NEVER,
-            ..slot.clone()
+            ..instance.clone()
         }
     }
 
     /// Instances whose old node has removed their pod start on their new node.
     fn complete_moves(&mut self) {
-        for index in 0..self.plan.slots.len() {
+        for index in 0..self.plan.instances.len() {
             let is_vacated = self.facts.vacated.get(index).copied().unwrap_or(false);
             if self.skips_old_node(index) || (is_vacated && !self.is_pausing(index)) {
-                self.plan.slots[index].leaves = None;
-                self.plan.slots[index].pause_until = Timestamp::NEVER;
+                self.plan.instances[index].leaves = None;
+                self.plan.instances[index].pause_until = Timestamp::NEVER;
             }
         }
     }
 
     /// Whether the instance starts without waiting for the node that it leaves.
     fn skips_old_node(&self, index: usize) -> bool {
-        let slot = &self.plan.slots[index];
-        slot.leaves.as_ref().is_some_and(|left| self.is_given_up(left, slot.version))
+        let instance = &self.plan.instances[index];
+        instance.leaves.as_ref().is_some_and(|left| self.is_given_up(left, instance.version))
     }
 
     /// Whether a pod of that revision starts elsewhere without waiting for the node: the node is lost, and the pod has no
@@ -315,7 +316,7 @@ impl<'a> Planning<'a> {
     /// Recreates missing pods and places pods without a node, surge pods included.
     fn replace_pods(&mut self) {
         self.flatten_surge();
-        for index in 0..self.plan.slots.len() {
+        for index in 0..self.plan.instances.len() {
             self.reconcile_instance(index);
         }
         self.place();
@@ -334,9 +335,11 @@ impl<'a> Planning<'a> {
     }
 
     /// The expression that keeps a pod in its deployment unit; empty without units.
-    fn unit_constraint(&self, slot: &Slot) -> String {
+    fn unit_constraint(&self, instance: &Instance) -> String {
         match &self.record.spec.topology {
-            Some(topology) if !slot.unit.is_empty() => format!("constraint:{}=={}", topology.label(), slot.unit),
+            Some(topology) if !instance.unit.is_empty() => {
+                format!("constraint:{}=={}", topology.label(), instance.unit)
+            }
             Some(_) | None => String::new(),
         }
     }
@@ -359,14 +362,14 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// Clears what belongs to the previous pod of a slot.
-fn forget_pod(slot: &mut Slot) {
-    slot.created_from = None;
-    slot.gates.clear();
-    slot.gates_closed_at = Timestamp::NEVER;
-    slot.draining = None;
-    slot.fetching = None;
-    slot.not_moved.clear();
+/// Clears what belongs to the previous pod of an instance.
+fn forget_pod(instance: &mut Instance) {
+    instance.created_from = None;
+    instance.gates.clear();
+    instance.gates_closed_at = Timestamp::NEVER;
+    instance.draining = None;
+    instance.fetching = None;
+    instance.not_moved.clear();
 }
 
 fn number(index: usize) -> u32 {

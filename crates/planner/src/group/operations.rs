@@ -1,8 +1,8 @@
 //! Starts, stops and restarts instances.
 //!
-//! Starts and stops apply to all instances immediately, restarts to one after another. They are counters: the slot says how
+//! Starts and stops apply to all instances immediately, restarts to one after another. They are counters: the instance says how
 //! many were requested, the report how many are done. The operation stores only the next number; the instances that it has
-//! processed are those with `slot.since >= operation.since`.
+//! processed are those with `instance.since >= operation.since`.
 
 use contract::command::Operation;
 use contract::record::OperationRecord;
@@ -27,16 +27,16 @@ impl Planning<'_> {
     pub(super) fn retarget(&mut self) {
         while let Some((operation, index)) = self.next_instance() {
             let now = self.now;
-            let slot = &mut self.plan.slots[index];
-            slot.not_moved.clear();
+            let instance = &mut self.plan.instances[index];
+            instance.not_moved.clear();
             if operation.kind == Operation::Stopping {
-                slot.target = TargetState::Stop;
+                instance.target = TargetState::Stop;
             } else {
-                slot.target = TargetState::Run;
-                slot.starts_requested = slot.starts_requested.saturating_add(1);
+                instance.target = TargetState::Run;
+                instance.starts_requested = instance.starts_requested.saturating_add(1);
                 // A requested start does not wait for the back-off.
-                if slot.retry_at.happened() {
-                    slot.retry_at = slot.retry_at.min(now);
+                if instance.retry_at.happened() {
+                    instance.retry_at = instance.retry_at.min(now);
                 }
                 self.report_missing(index, "started");
             }
@@ -46,9 +46,11 @@ impl Planning<'_> {
 
     /// Reports an instance that cannot be started because its container is gone and a stateful instance is not created again.
     fn report_missing(&mut self, index: usize, verb: &str) {
-        let slot = &self.plan.slots[index];
+        let instance = &self.plan.instances[index];
         let is_missing = self.observed(index).is_some_and(|observed| observed.state == RunState::Missing);
-        if let Some(node) = slot.node.as_ref().filter(|_| is_missing && self.revision(slot.version).pod.stateful) {
+        if let Some(node) =
+            instance.node.as_ref().filter(|_| is_missing && self.revision(instance.version).pod.stateful)
+        {
             let number = number(index);
             let last_error = format!(
                 "instance {number} cannot be {verb}: its container on node {node} is missing, and a stateful instance is \
@@ -64,11 +66,11 @@ impl Planning<'_> {
             return;
         }
         while let Some((operation, index)) = self.next_instance() {
-            let slot = &mut self.plan.slots[index];
-            slot.target = TargetState::Run;
-            slot.not_moved.clear();
-            slot.restarts_requested = slot.restarts_requested.saturating_add(1);
-            slot.since = self.now.max(operation.since);
+            let instance = &mut self.plan.instances[index];
+            instance.target = TargetState::Run;
+            instance.not_moved.clear();
+            instance.restarts_requested = instance.restarts_requested.saturating_add(1);
+            instance.since = self.now.max(operation.since);
             self.report_missing(index, "restarted");
             self.advance();
             if !self.is_done_waiting(index) {
@@ -82,7 +84,7 @@ impl Planning<'_> {
         let operation = self.record.operation.as_ref()?;
         let next = operation.next.max(1);
         let index = index_of(next)?;
-        (next <= operation.last && index < self.plan.slots.len()).then(|| (operation.clone(), index))
+        (next <= operation.last && index < self.plan.instances.len()).then(|| (operation.clone(), index))
     }
 
     /// Marks the next instance as processed.
@@ -103,7 +105,7 @@ impl Planning<'_> {
     /// it took an instance down. This applies to groups with a strategy too: a rollout's budget counts only its own pods, and
     /// it pauses while an operation holds the lock.
     fn others_are_up(&mut self, processed: &[usize]) -> bool {
-        let others = (0..self.plan.slots.len()).filter(|index| processed.binary_search(index).is_err());
+        let others = (0..self.plan.instances.len()).filter(|index| processed.binary_search(index).is_err());
         let Some(until) = others.filter_map(|index| self.comes_up_until(index)).min() else { return true };
         self.wake(until);
         false
@@ -111,8 +113,8 @@ impl Planning<'_> {
 
     pub(super) fn processed(&self) -> Vec<usize> {
         let Some(since) = self.record.operation.as_ref().map(|operation| operation.since) else { return Vec::new() };
-        let slots = self.plan.slots.iter().enumerate();
-        slots.filter(|(_, slot)| slot.since >= since).map(|(index, _)| index).collect()
+        let instances = self.plan.instances.iter().enumerate();
+        instances.filter(|(_, instance)| instance.since >= since).map(|(index, _)| index).collect()
     }
 
     pub(super) fn is_done_waiting(&mut self, index: usize) -> bool {
@@ -128,8 +130,8 @@ impl Planning<'_> {
 
     /// How long the next instance waits for this one.
     fn wait_for(&self, index: usize) -> OperationWait {
-        let slot = &self.plan.slots[index];
-        if slot.target == TargetState::Stop {
+        let instance = &self.plan.instances[index];
+        if instance.target == TargetState::Stop {
             return OperationWait::Over;
         }
         let until = |at: Timestamp, limit: Timestamp| {
@@ -166,19 +168,20 @@ impl Planning<'_> {
     }
 
     pub(super) fn has_restarted(&self, index: usize) -> bool {
-        self.observed(index).is_some_and(|observed| observed.restarts_done >= self.plan.slots[index].restarts_requested)
+        self.observed(index)
+            .is_some_and(|observed| observed.restarts_done >= self.plan.instances[index].restarts_requested)
     }
 
     /// Whether a requested start of the instance is not done yet.
     pub(super) fn is_starting(&self, index: usize) -> bool {
-        let slot = &self.plan.slots[index];
-        if slot.target == TargetState::Stop {
+        let instance = &self.plan.instances[index];
+        if instance.target == TargetState::Stop {
             return false;
         }
         match self.status(index) {
             PodStatus::Starting | PodStatus::Moving => true,
             PodStatus::Running | PodStatus::Exited => {
-                self.observed(index).is_none_or(|observed| observed.starts_done < slot.starts_requested)
+                self.observed(index).is_none_or(|observed| observed.starts_done < instance.starts_requested)
             }
             PodStatus::Unplaced
             | PodStatus::CreateFailed
@@ -191,7 +194,7 @@ impl Planning<'_> {
 
     /// Whether a requested stop of the instance is not done yet.
     pub(super) fn is_stopping(&self, index: usize) -> bool {
-        if self.plan.slots[index].target == TargetState::Run {
+        if self.plan.instances[index].target == TargetState::Run {
             return false;
         }
         let observed = self.observed(index);

@@ -57,7 +57,7 @@ impl Planning<'_> {
     }
 
     fn running(&self, index: usize, observed: &PodFacts) -> InstanceReadiness {
-        let since = self.plan.slots[index].since;
+        let since = self.plan.instances[index].since;
         let started = self.started(index, observed);
         let ready_at = match observed.health {
             HealthState::Healthy => return InstanceReadiness::Ready,
@@ -74,14 +74,14 @@ impl Planning<'_> {
     fn started(&self, index: usize, observed: &PodFacts) -> Timestamp {
         let started = observed.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
         // The node's clock may be ahead.
-        if started > self.now { self.plan.slots[index].since } else { started }
+        if started > self.now { self.plan.instances[index].since } else { started }
     }
 
     /// Until when an exit of the instance counts as early; none without a report.
     pub(super) fn early_until(&self, index: usize) -> Option<Timestamp> {
         let started = self.started(index, self.observed(index)?);
         // The node's clock may be behind.
-        Some(started.max(self.plan.slots[index].since) + self.facts.timeouts.early_exit)
+        Some(started.max(self.plan.instances[index].since) + self.facts.timeouts.early_exit)
     }
 
     pub(super) fn is_healthy(&self, index: usize) -> bool {
@@ -94,6 +94,6 @@ impl Planning<'_> {
     }
 
     fn setup(&self, index: usize) -> Duration {
-        self.revision(self.plan.slots[index].version).pod.setup()
+        self.revision(self.plan.instances[index].version).pod.setup()
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contract::name::NodeName;
 use contract::notice::Incident;
-use contract::record::Filling;
+use contract::record::Presence;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
@@ -30,17 +30,17 @@ impl Planning<'_> {
     pub(super) fn reconcile_instance(&mut self, index: usize) {
         let status = self.status(index);
         self.plan.statuses.push(status);
-        match self.plan.slots[index].filling {
-            Filling::Pod => {}
-            Filling::Retired | Filling::Nothing => return,
+        match self.plan.instances[index].presence {
+            Presence::Pod => {}
+            Presence::Vacant | Presence::Free => return,
         }
         match status {
             PodStatus::Unplaced | PodStatus::NodeLost => self.to_place.push(index),
             PodStatus::Moving => self.leaving(index),
             PodStatus::Starting => {
                 self.unsettled = true;
-                if self.plan.slots[index].failures == 0 {
-                    self.plan.slots[index].why.clear();
+                if self.plan.instances[index].failures == 0 {
+                    self.plan.instances[index].why.clear();
                 }
             }
             PodStatus::Running => self.note_running(index),
@@ -58,34 +58,34 @@ impl Planning<'_> {
     }
 
     fn leaving(&mut self, index: usize) {
-        let left = self.plan.slots[index].leaves.clone();
+        let left = self.plan.instances[index].leaves.clone();
         let Some(left) = left.filter(|left| self.is_lost(left)) else {
             self.unsettled = true;
-            return self.plan.slots[index].why.clear();
+            return self.plan.instances[index].why.clear();
         };
         // A lost node may be silent for days and must not hold the lock of an operation.
-        self.plan.slots[index].why =
+        self.plan.instances[index].why =
             format!("node {left}, which it leaves, is lost; the instance is stateful and waits for it");
     }
 
     /// A running pod has no failures once its last back-off is over.
     fn note_running(&mut self, index: usize) {
         self.note_addresses(index);
-        let slot = &mut self.plan.slots[index];
-        if slot.retry_at.happened() && self.now < slot.retry_at {
-            let at = slot.retry_at;
+        let instance = &mut self.plan.instances[index];
+        if instance.retry_at.happened() && self.now < instance.retry_at {
+            let at = instance.retry_at;
             self.wake(at);
-        } else if slot.failures > 0 || slot.retry_at.happened() || !slot.why.is_empty() {
-            slot.failures = 0;
-            slot.retry_at = Timestamp::NEVER;
-            slot.why.clear();
+        } else if instance.failures > 0 || instance.retry_at.happened() || !instance.why.is_empty() {
+            instance.failures = 0;
+            instance.retry_at = Timestamp::NEVER;
+            instance.why.clear();
         }
     }
 
     /// A container that reports no address keeps its last one.
     fn note_addresses(&mut self, index: usize) {
         let Some(observed) = self.observed(index) else { return };
-        let addresses = &mut self.plan.slots[index].addresses;
+        let addresses = &mut self.plan.instances[index].addresses;
         if observed.containers.iter().all(|container| container.ip.is_empty()) {
             return;
         }
@@ -97,13 +97,13 @@ impl Planning<'_> {
 
     fn failed(&mut self, index: usize, error: &str) {
         if self.has_predecessor(index) {
-            return error.clone_into(&mut self.plan.slots[index].why);
+            return error.clone_into(&mut self.plan.instances[index].why);
         }
-        let slot = &mut self.plan.slots[index];
-        if !slot.retry_at.happened() {
-            slot.failures = slot.failures.saturating_add(1);
-            slot.retry_at = self.now + wait_after(slot.failures);
-            error.clone_into(&mut slot.why);
+        let instance = &mut self.plan.instances[index];
+        if !instance.retry_at.happened() {
+            instance.failures = instance.failures.saturating_add(1);
+            instance.retry_at = self.now + wait_after(instance.failures);
+            error.clone_into(&mut instance.why);
         }
         self.retry_when_due(index);
     }
@@ -124,7 +124,7 @@ impl Planning<'_> {
     }
 
     fn retry_when_due(&mut self, index: usize) {
-        let retry_at = self.plan.slots[index].retry_at;
+        let retry_at = self.plan.instances[index].retry_at;
         if retry_at.happened() && self.now < retry_at {
             self.wake(retry_at);
         } else {
@@ -133,18 +133,18 @@ impl Planning<'_> {
     }
 
     fn note_left_alone(&mut self, index: usize) {
-        let slot = &self.plan.slots[index];
-        let Some(node) = &slot.node else { return };
+        let instance = &self.plan.instances[index];
+        let Some(node) = &instance.node else { return };
         let why = if self.is_lost(node) {
             format!("node {node} is lost; the instance is stateful and waits for it")
-        } else if slot.target == TargetState::Stop {
+        } else if instance.target == TargetState::Stop {
             return;
-        } else if self.revision(slot.version).pod.stateful {
+        } else if self.revision(instance.version).pod.stateful {
             format!("its container on node {node} is missing; a stateful instance is not recreated")
         } else {
             format!("its container on node {node} is missing and the guard sleeps")
         };
-        self.plan.slots[index].why = why;
+        self.plan.instances[index].why = why;
     }
 
     /// Places every pod that needs a node, in the order of their numbers.
@@ -155,11 +155,11 @@ impl Planning<'_> {
     pub(super) fn place(&mut self) {
         let to_place = std::mem::take(&mut self.to_place);
         for owner in self.surge_owners.iter().filter(|owner| !to_place.contains(owner)) {
-            if let Some(node) = &self.plan.slots[*owner].node {
+            if let Some(node) = &self.plan.instances[*owner].node {
                 self.reservations.uncount(node);
             }
         }
-        for node in to_place.iter().filter_map(|index| self.plan.slots[*index].node.as_ref()) {
+        for node in to_place.iter().filter_map(|index| self.plan.instances[*index].node.as_ref()) {
             self.reservations.uncount(node);
         }
         for index in to_place {
@@ -169,8 +169,8 @@ impl Planning<'_> {
 
     fn place_one(&mut self, index: usize) {
         let status = self.plan.statuses[index];
-        let slot = &self.plan.slots[index];
-        let (old, leaves, version) = (slot.node.clone(), slot.leaves.clone(), slot.version);
+        let instance = &self.plan.instances[index];
+        let (old, leaves, version) = (instance.node.clone(), instance.leaves.clone(), instance.version);
         let revision = self.revision(version).clone();
         // A pod that has not left its old node yet has no data on this one.
         let has_node = old.as_ref().is_some_and(|old| !self.is_decommissioned(old));
@@ -178,10 +178,10 @@ impl Planning<'_> {
         // A surge pod avoids the node that its instance is still leaving: the two pods would have the same identity there.
         // Any pod avoids a node that could not create it; a vanished container is not the node's fault.
         let owner = Some(self.instance(index)).filter(|owner| *owner != index);
-        let left = owner.and_then(|owner| self.plan.slots[owner].leaves.clone());
+        let left = owner.and_then(|owner| self.plan.instances[owner].leaves.clone());
         let at_fault = old.as_ref().filter(|_| status != PodStatus::Missing);
         let avoid = left.as_ref().or(at_fault);
-        let wish = if stays {
+        let preference = if stays {
             NodePreference { pin: old.as_ref(), ..NodePreference::default() }
         } else {
             NodePreference { avoid, ..NodePreference::default() }
@@ -192,8 +192,8 @@ impl Planning<'_> {
         }
         let extra = if stays { ExtraConstraint::Pinned } else { ExtraConstraint::None };
         let request =
-            PlacementRequest { version, extra, unit_constraint: self.unit_constraint(&self.plan.slots[index]) };
-        match self.reservations.place(&request, &revision, wish) {
+            PlacementRequest { version, extra, unit_constraint: self.unit_constraint(&self.plan.instances[index]) };
+        match self.reservations.place(&request, &revision, preference) {
             Ok(node) => self.placed(index, status, node),
             Err(unplaceable) => {
                 if let Some(old) = &old {
@@ -214,34 +214,34 @@ impl Planning<'_> {
             // The rollout decided before this placement: it may continue now.
             self.wake(now);
         }
-        let slot = &self.plan.slots[index];
+        let instance = &self.plan.instances[index];
         // A pod that was never ordered on its node has not used its name.
-        let had_place = slot.node.is_some() && slot.leaves.is_none();
-        if slot.node.as_ref() != Some(&node) {
-            self.plan.slots[index].reserved_addresses.clear();
+        let had_place = instance.node.is_some() && instance.leaves.is_none();
+        if instance.node.as_ref() != Some(&node) {
+            self.plan.instances[index].reserved_addresses.clear();
         }
         if status == PodStatus::CreateFailed && self.instance(index) == index {
             // The agent of the old node keeps trying and may have created the pod meanwhile.
             self.move_to(index, node);
         } else {
-            self.plan.slots[index].node = Some(node);
+            self.plan.instances[index].node = Some(node);
         }
-        let drift = if had_place { self.next_drift(index) } else { self.plan.slots[index].drift };
-        let slot = &mut self.plan.slots[index];
-        slot.drift = drift;
-        slot.unplaced_since = Timestamp::NEVER;
-        forget_pod(slot);
-        slot.retry_at = Timestamp::NEVER;
+        let drift = if had_place { self.next_drift(index) } else { self.plan.instances[index].drift };
+        let instance = &mut self.plan.instances[index];
+        instance.drift = drift;
+        instance.unplaced_since = Timestamp::NEVER;
+        forget_pod(instance);
+        instance.retry_at = Timestamp::NEVER;
         if status == PodStatus::Missing {
-            slot.failures = slot.failures.saturating_add(1);
-            slot.retry_at = now + wait_after(slot.failures);
+            instance.failures = instance.failures.saturating_add(1);
+            instance.retry_at = now + wait_after(instance.failures);
         }
-        if status == PodStatus::NodeLost && slot.since.happened() {
+        if status == PodStatus::NodeLost && instance.since.happened() {
             // The loss of its node does not count against its revision.
-            slot.since = slot.since.max(now);
+            instance.since = instance.since.max(now);
         }
         if status != PodStatus::CreateFailed {
-            slot.why.clear();
+            instance.why.clear();
         }
     }
 
@@ -249,18 +249,18 @@ impl Planning<'_> {
         self.plan.waiting = true;
         let now = self.now;
         let has_strategy = self.record.spec.has_strategy();
-        let slot = &mut self.plan.slots[index];
-        if has_strategy && slot.node.is_none() && !slot.unplaced_since.happened() {
-            slot.unplaced_since = now;
+        let instance = &mut self.plan.instances[index];
+        if has_strategy && instance.node.is_none() && !instance.unplaced_since.happened() {
+            instance.unplaced_since = now;
         }
-        slot.why = match (&slot.node, status) {
+        instance.why = match (&instance.node, status) {
             (Some(node), PodStatus::NodeLost) => format!("node {node} is lost; {sentence}"),
             _ => sentence.to_owned(),
         };
         if matches!(status, PodStatus::CreateFailed | PodStatus::Missing) {
-            slot.failures = slot.failures.saturating_add(1);
-            slot.retry_at = now + wait_after(slot.failures);
-            let at = slot.retry_at;
+            instance.failures = instance.failures.saturating_add(1);
+            instance.retry_at = now + wait_after(instance.failures);
+            let at = instance.retry_at;
             self.wake(at);
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct PlacementRequest {
 
 #[derive(Debug, Clone)]
 enum Adjustment {
-    RolloutState(NodeName, Need),
+    Release(NodeName, Need),
     Uncount(NodeName),
     Keep(NodeName, Need),
 }
@@ -58,7 +58,7 @@ impl<'a> Reservations<'a> {
     }
     /// An instance frees its resources.
     pub(super) fn release(&mut self, node: &NodeName, need: Need) {
-        self.adjust(Adjustment::RolloutState(node.clone(), need));
+        self.adjust(Adjustment::Release(node.clone(), need));
     }
     /// An instance is to be placed again and is no sibling on its node any more.
     pub(super) fn uncount(&mut self, node: &NodeName) {
@@ -74,14 +74,14 @@ impl<'a> Reservations<'a> {
         &mut self,
         request: &PlacementRequest,
         revision: &Revision,
-        wish: NodePreference<'_>,
+        preference: NodePreference<'_>,
     ) -> Result<NodeName, Arc<Unplaceable>> {
         if !self.placers.contains_key(request) {
             let placer = self.open(request, revision);
             self.placers.insert(request.clone(), placer);
         }
         let placer = self.placers.get_mut(request).expect("the placer was just created");
-        let node = placer.place(wish)?;
+        let node = placer.place(preference)?;
         let kept = Adjustment::Keep(node.clone(), revision.need);
         self.placers.iter_mut().filter(|(other, _)| *other != request).for_each(|(_, placer)| kept.apply(placer));
         self.adjustments.push(kept);
@@ -109,7 +109,7 @@ impl<'a> Reservations<'a> {
 impl Adjustment {
     fn apply(&self, placer: &mut Placer<'_>) {
         match self {
-            Self::RolloutState(node, need) => placer.release(node, *need),
+            Self::Release(node, need) => placer.release(node, *need),
             Self::Uncount(node) => placer.uncount(node),
             Self::Keep(node, need) => placer.keep(node, *need),
         }

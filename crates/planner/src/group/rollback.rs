@@ -51,7 +51,7 @@ impl Planning<'_> {
     /// one. Instances at revisions 3, 2, 2 return to 2, completed or not, as in the original. A single instance at revision 3
     /// returns to revision 1 if that one completed and 2 did not.
     fn earlier_version(&self) -> Option<u32> {
-        let untouched = self.outdated().last().map(|index| self.plan.slots[index].version);
+        let untouched = self.outdated().last().map(|index| self.plan.instances[index].version);
         let can_return_to = |version: &u32| self.may_return() && self.record.former.contains_key(version);
         untouched.filter(can_return_to).or_else(|| self.completed_version())
     }
@@ -70,14 +70,14 @@ impl Planning<'_> {
     /// has the new revision.
     pub(super) fn on_trial(&self) -> Option<usize> {
         let first = self.first()?;
-        let slot = &self.plan.slots[first];
-        if self.is_outdated(slot) {
-            return self.fetch_request(slot).map(|_| first);
+        let instance = &self.plan.instances[first];
+        if self.is_outdated(instance) {
+            return self.fetch_request(instance).map(|_| first);
         }
-        let next = self.outdated().find(|index| *index > first).unwrap_or(self.plan.slots.len());
-        let mut followers = self.plan.slots.get(first + 1..next)?.iter();
-        let alone = followers.all(|slot| slot.target == TargetState::Stop);
-        let upgraded = slot.version == self.record.spec.version && slot.since.happened();
+        let next = self.outdated().find(|index| *index > first).unwrap_or(self.plan.instances.len());
+        let mut followers = self.plan.instances.get(first + 1..next)?.iter();
+        let alone = followers.all(|instance| instance.target == TargetState::Stop);
+        let upgraded = instance.version == self.record.spec.version && instance.since.happened();
         (alone && upgraded).then_some(first)
     }
 
@@ -91,13 +91,13 @@ impl Planning<'_> {
     }
 
     fn limit_of_trial(&self, first: usize) -> Option<Timestamp> {
-        let slot = &self.plan.slots[first];
+        let instance = &self.plan.instances[first];
         // Pulling an image may take long: only the time limit of the operation ends it.
         let operation = |from: Timestamp| {
             let begun = self.record.operation.as_ref().map_or(from, |operation| operation.since);
             begun.max(from) + self.facts.timeouts.operation
         };
-        if let Some(fetching) = self.fetch_request(slot).filter(|_| self.is_outdated(slot)) {
+        if let Some(fetching) = self.fetch_request(instance).filter(|_| self.is_outdated(instance)) {
             // The image is present and only resources are missing, which says nothing about the revision.
             let is_here =
                 self.fetch_report(self.observed(first)).is_some_and(|report| report.state == FetchState::Here);
@@ -108,7 +108,7 @@ impl Planning<'_> {
             // A program that exited as its policy expects has succeeded.
             InstanceReadiness::Down { .. } if self.has_succeeded(first) => None,
             InstanceReadiness::Unready { limit, .. } | InstanceReadiness::Down { limit } => Some(limit),
-            InstanceReadiness::InProgress if slot.leaves.is_some() => None,
+            InstanceReadiness::InProgress if instance.leaves.is_some() => None,
             InstanceReadiness::InProgress => Some(operation(self.waited_since(first))),
         }
     }
@@ -128,7 +128,7 @@ impl Planning<'_> {
         self.restore_version(earlier, why, number(first));
         let now = self.now;
         self.record.to_mut().operation = Some(OperationRecord::new(Operation::Upgrading, now));
-        self.plan.slots.iter_mut().for_each(|slot| slot.fetching = None);
+        self.plan.instances.iter_mut().for_each(|instance| instance.fetching = None);
     }
 
     /// Creates one more revision with the content of an earlier one.
@@ -155,14 +155,14 @@ impl Planning<'_> {
 
     /// Why the present revision fails on an instance that the upgrade replaced or is about to replace.
     pub(super) fn failure(&self, index: usize) -> Option<String> {
-        let slot = &self.plan.slots[index];
-        if slot.target == TargetState::Stop {
+        let instance = &self.plan.instances[index];
+        if instance.target == TargetState::Stop {
             return None;
         }
-        if self.is_outdated(slot) {
+        if self.is_outdated(instance) {
             return self.pull_error(index).map(|error| format!("its image cannot be pulled: {error}"));
         }
-        let observed = self.observed(index).filter(|_| slot.since.happened())?;
+        let observed = self.observed(index).filter(|_| instance.since.happened())?;
         match self.status(index) {
             PodStatus::CreateFailed if observed.image_is_hopeless => Some(observed.last_error.clone()),
             PodStatus::CreateFailed => refused("created", self.attempts_to_create(index, observed), observed),
@@ -181,9 +181,13 @@ impl Planning<'_> {
     /// Each counted attempt was on another node if there is one, because a single node may be at fault. While the old
     /// container exists the instance stays on its node, and the attempts of its agent count.
     fn attempts_to_create(&self, index: usize, observed: &PodFacts) -> u32 {
-        let slot = &self.plan.slots[index];
-        let is_new = !slot.retry_at.happened();
-        if self.has_predecessor(index) { observed.refusals } else { slot.failures.saturating_add(u32::from(is_new)) }
+        let instance = &self.plan.instances[index];
+        let is_new = !instance.retry_at.happened();
+        if self.has_predecessor(index) {
+            observed.refusals
+        } else {
+            instance.failures.saturating_add(u32::from(is_new))
+        }
     }
 
     /// A container that exited with an error soon after its start, for the second time or without being restarted. Reports do
@@ -213,10 +217,10 @@ impl Planning<'_> {
         if self.record.former.is_empty() || self.record.proven == Some(self.record.spec.version) {
             return;
         }
-        let failing = (0..self.plan.slots.len()).find_map(|index| Some((index, self.failure(index)?)));
+        let failing = (0..self.plan.instances.len()).find_map(|index| Some((index, self.failure(index)?)));
         let Some((index, why)) = failing else { return self.forget_failure() };
         self.paused_at = Some(index);
-        if self.is_outdated(&self.plan.slots[index]) {
+        if self.is_outdated(&self.plan.instances[index]) {
             return self.note_stuck(index, &why);
         }
         let (start, last_error) = (failing_prefix(index), &self.record.last_error);
@@ -243,8 +247,9 @@ impl Planning<'_> {
 
     /// The running instances with the present revision.
     pub(super) fn upgraded(&self) -> Vec<usize> {
-        let (present, slots) = (self.record.spec.version, self.plan.slots.iter().enumerate());
-        let upgraded = slots.filter(|(_, slot)| slot.version == present && slot.target == TargetState::Run);
+        let (present, instances) = (self.record.spec.version, self.plan.instances.iter().enumerate());
+        let upgraded =
+            instances.filter(|(_, instance)| instance.version == present && instance.target == TargetState::Run);
         upgraded.map(|(index, _)| index).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Upgrades a group without a strategy: one instance after another, from the lowest number.
 //!
 //! The next instance follows when the previous one is ready. An instance that does not run is not ready: the original
-//! continued and could take a whole group down, here the upgrade waits. The progress is in the revisions of the slots, so a
+//! continued and could take a whole group down, here the upgrade waits. The progress is in the revisions of the instances, so a
 //! new leader, or a plan without the lock, continues where the upgrade stopped: revisions 2, 1, 1 mean that instance 2 is
 //! next.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use contract::command::Operation;
 use contract::name::NodeName;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::rollout::StrategyType;
 use contract::state::TargetState;
 use contract::time::Timestamp;
@@ -39,7 +39,7 @@ impl Planning<'_> {
             if !may || self.status(index) == PodStatus::Unreachable || self.pulls_first(index) || !self.renew(index) {
                 return;
             }
-            if self.plan.slots[index].target == TargetState::Run {
+            if self.plan.instances[index].target == TargetState::Run {
                 return;
             }
         }
@@ -47,29 +47,29 @@ impl Planning<'_> {
 
     /// The instances that run neither the present revision nor one with the same content.
     pub(super) fn outdated(&self) -> impl Iterator<Item = usize> + '_ {
-        let slots = self.plan.slots.iter().enumerate();
-        slots.filter(|(_, slot)| self.is_outdated(slot)).map(|(index, _)| index)
+        let instances = self.plan.instances.iter().enumerate();
+        instances.filter(|(_, instance)| self.is_outdated(instance)).map(|(index, _)| index)
     }
 
-    pub(super) fn is_outdated(&self, slot: &Slot) -> bool {
-        slot.version != self.record.spec.version && !self.record.equals.contains(&slot.version)
+    pub(super) fn is_outdated(&self, instance: &Instance) -> bool {
+        instance.version != self.record.spec.version && !self.record.equals.contains(&instance.version)
     }
 
     /// The first running instance: it tries a revision for the others.
     pub(super) fn first(&self) -> Option<usize> {
-        self.plan.slots.iter().position(|slot| slot.target == TargetState::Run)
+        self.plan.instances.iter().position(|instance| instance.target == TargetState::Run)
     }
 
     /// Whether the previous running instance is done; stopped ones are skipped.
     fn is_next(&mut self, index: usize) -> bool {
-        let before = self.plan.slots[..index].iter().rposition(|slot| slot.target == TargetState::Run);
+        let before = self.plan.instances[..index].iter().rposition(|instance| instance.target == TargetState::Run);
         before.is_none_or(|before| self.is_done(before))
     }
 
     /// The highest instance from there on that the previous patch took down and that is not up yet. The upgrade waits for it
     /// as long as the previous one would have; plans a wake-up for that time.
     fn last_unfinished(&mut self, from: usize) -> Option<usize> {
-        let last = (from..self.plan.slots.len()).rev().find(|index| self.comes_up_until(*index).is_some())?;
+        let last = (from..self.plan.instances.len()).rev().find(|index| self.comes_up_until(*index).is_some())?;
         let until = self.comes_up_until(last)?;
         self.wake(until);
         Some(last)
@@ -77,9 +77,9 @@ impl Planning<'_> {
 
     /// Until when others wait for an instance that was taken down; none if it is up.
     pub(super) fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
-        let slot = &self.plan.slots[index];
+        let instance = &self.plan.instances[index];
         let until = self.waited_since(index) + self.ready_timeout(index);
-        if slot.target == TargetState::Stop || !slot.since.happened() || self.now >= until {
+        if instance.target == TargetState::Stop || !instance.since.happened() || self.now >= until {
             return None;
         }
         match self.readiness_of(index) {
@@ -98,13 +98,13 @@ impl Planning<'_> {
     /// Whether a running instance is being created or is unschedulable: meanwhile no other instance is taken down.
     fn is_coming(&self, index: usize) -> bool {
         let comes = matches!(self.status(index), PodStatus::Starting | PodStatus::Moving | PodStatus::Unplaced);
-        comes && self.plan.slots[index].target == TargetState::Run
+        comes && self.plan.instances[index].target == TargetState::Run
     }
 
     /// Whether the upgrade may continue after this running instance; otherwise plans a wake-up for when that changes by
     /// itself.
     pub(super) fn is_done(&mut self, index: usize) -> bool {
-        let tries = self.first() == Some(index) && self.plan.slots[index].version == self.record.spec.version;
+        let tries = self.first() == Some(index) && self.plan.instances[index].version == self.record.spec.version;
         match self.readiness_of(index) {
             InstanceReadiness::Ready => {
                 let until = self.early_until(index).filter(|until| *until > self.now && !self.is_healthy(index));
@@ -125,25 +125,25 @@ impl Planning<'_> {
 
     /// Gives one instance the present revision; false if it is unschedulable.
     pub(super) fn renew(&mut self, index: usize) -> bool {
-        let (old, version) = (self.plan.slots[index].node.clone(), self.plan.slots[index].version);
+        let (old, version) = (self.plan.instances[index].node.clone(), self.plan.instances[index].version);
         let Some(old) = old else {
             self.take_version(index);
             return true;
         };
         let (before, after) = (self.revision(version).clone(), self.present.clone());
         // A pod that has not left its old node yet has no data on this one.
-        let has_data = before.pod.is_stateful() && self.plan.slots[index].leaves.is_none();
+        let has_data = before.pod.is_stateful() && self.plan.instances[index].leaves.is_none();
         let pinned = has_data && after.pod.is_stateful();
-        let (wish, extra) = if pinned {
+        let (preference, extra) = if pinned {
             (NodePreference { pin: Some(&old), ..NodePreference::default() }, ExtraConstraint::Pinned)
         } else {
             (NodePreference { prefer: Some(&old), ..NodePreference::default() }, ExtraConstraint::None)
         };
         self.reservations.release(&old, before.need);
         self.reservations.uncount(&old);
-        let unit_constraint = self.unit_constraint(&self.plan.slots[index]);
+        let unit_constraint = self.unit_constraint(&self.plan.instances[index]);
         let request = PlacementRequest { version: self.record.spec.version, extra, unit_constraint };
-        match self.reservations.place(&request, &after, wish) {
+        match self.reservations.place(&request, &after, preference) {
             Ok(node) => {
                 self.take_version(index);
                 self.move_to(index, node);
@@ -163,9 +163,9 @@ impl Planning<'_> {
 
     /// With a pause, the new pod is ordered only after the old one is gone.
     fn leave_first(&mut self, index: usize, old: NodeName) {
-        let is_there = !self.is_lost(&old) && self.plan.slots[index].target == TargetState::Run;
+        let is_there = !self.is_lost(&old) && self.plan.instances[index].target == TargetState::Run;
         if self.pause() > Duration::ZERO && is_there {
-            self.plan.slots[index].leaves.get_or_insert(old);
+            self.plan.instances[index].leaves.get_or_insert(old);
         }
     }
 
@@ -173,14 +173,14 @@ impl Planning<'_> {
     pub(super) fn is_pausing(&mut self, index: usize) -> bool {
         let is_drift = self.record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Drifting);
         let (pause, now) = (self.pause(), self.now);
-        let slot = &mut self.plan.slots[index];
-        if pause == Duration::ZERO || is_drift || slot.leaves.is_none() {
+        let instance = &mut self.plan.instances[index];
+        if pause == Duration::ZERO || is_drift || instance.leaves.is_none() {
             return false;
         }
-        if !slot.pause_until.happened() {
-            slot.pause_until = now + pause;
+        if !instance.pause_until.happened() {
+            instance.pause_until = now + pause;
         }
-        let until = slot.pause_until;
+        let until = instance.pause_until;
         if now < until {
             self.wake(until);
         }
@@ -199,28 +199,28 @@ impl Planning<'_> {
             self.record.to_mut().last_error.clear();
         }
         self.touched.insert(index);
-        let slot = &mut self.plan.slots[index];
-        slot.version = version;
-        slot.since = self.now;
-        slot.failures = 0;
-        slot.retry_at = Timestamp::NEVER;
-        slot.unplaced_since = Timestamp::NEVER;
-        slot.reserved_addresses.clear();
-        slot.why.clear();
-        forget_pod(slot);
+        let instance = &mut self.plan.instances[index];
+        instance.version = version;
+        instance.since = self.now;
+        instance.failures = 0;
+        instance.retry_at = Timestamp::NEVER;
+        instance.unplaced_since = Timestamp::NEVER;
+        instance.reserved_addresses.clear();
+        instance.why.clear();
+        forget_pod(instance);
     }
 
     /// Orders an instance on another node; it starts there once its old node has removed it. An instance that is already
     /// moving was never ordered on its present node.
     pub(super) fn move_to(&mut self, index: usize, node: NodeName) {
-        let slot = &self.plan.slots[index];
-        let left = slot.node.clone().filter(|old| *old != node && slot.leaves.is_none());
+        let instance = &self.plan.instances[index];
+        let left = instance.node.clone().filter(|old| *old != node && instance.leaves.is_none());
         let left = left.filter(|old| !self.is_lost(old));
-        let slot = &mut self.plan.slots[index];
-        slot.leaves = slot.leaves.take().or(left);
-        slot.node = Some(node);
+        let instance = &mut self.plan.instances[index];
+        instance.leaves = instance.leaves.take().or(left);
+        instance.node = Some(node);
         if self.skips_old_node(index) {
-            self.plan.slots[index].leaves = None;
+            self.plan.instances[index].leaves = None;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Moves the quota of unschedulable pods to other units.
 //!
-//! Targets 4, 3 and 3 with 3 stuck pods in the first unit become 1, 5 and 4: the sum never changes. Units with an explicit wish
+//! Targets 4, 3 and 3 with 3 stuck pods in the first unit become 1, 5 and 4: the sum never changes. Units with an explicit preference
 //! neither give nor receive. A pod that no unit can take stays pending.
 
 use std::cmp::Reverse;
@@ -10,12 +10,12 @@ pub struct UnitQuota {
     pub target: i64,
     /// Pods without a node for longer than `AutoReschedule.InitialDelaySeconds`.
     pub stuck: i64,
-    /// It has an explicit wish.
+    /// It has an explicit preference.
     pub is_pinned: bool,
     /// It was full a short while ago.
     pub is_saturated: bool,
     /// Pods that it has room for; `None` when this is unknown.
-    pub free_slots: Option<i64>,
+    pub free_capacity: Option<i64>,
     /// Units without room that received quota of this unit before; they are not tried again.
     pub tried: Vec<usize>,
 }
@@ -53,17 +53,17 @@ pub fn reschedule(units: &[UnitQuota]) -> Rescheduling {
         moves: Vec::new(),
         unplaced: vec![0; units.len()],
     };
-    let mut slots: Vec<Option<i64>> = units.iter().map(|unit| unit.free_slots).collect();
+    let mut instances: Vec<Option<i64>> = units.iter().map(|unit| unit.free_capacity).collect();
     for (from, donor) in units.iter().enumerate() {
         for placed in 0..donor.leaving() {
-            let Some(to) = receiver(units, donor, &result.targets, &slots) else {
+            let Some(to) = receiver(units, donor, &result.targets, &instances) else {
                 // No later move makes room, so the other stuck pods of this unit find none either.
                 result.unplaced[from] = donor.leaving() - placed;
                 break;
             };
             result.targets[from] -= 1;
             result.targets[to] = result.targets[to].saturating_add(1);
-            slots[to] = slots[to].map(|free| free - 1);
+            instances[to] = instances[to].map(|free| free - 1);
             result.moves.push(Move { from, to });
         }
     }
@@ -71,12 +71,12 @@ pub fn reschedule(units: &[UnitQuota]) -> Rescheduling {
 }
 
 /// The unit with the most room, then the fewest pods, then the first declared.
-fn receiver(units: &[UnitQuota], donor: &UnitQuota, targets: &[i64], slots: &[Option<i64>]) -> Option<usize> {
+fn receiver(units: &[UnitQuota], donor: &UnitQuota, targets: &[i64], instances: &[Option<i64>]) -> Option<usize> {
     let can_take = |at: &usize| {
         let unit = &units[*at];
-        !unit.is_pinned && !unit.is_full() && slots[*at].is_none_or(|free| free > 0) && !donor.tried.contains(at)
+        !unit.is_pinned && !unit.is_full() && instances[*at].is_none_or(|free| free > 0) && !donor.tried.contains(at)
     };
-    (0..units.len()).filter(can_take).min_by_key(|&at| (Reverse(slots[at]), targets[at], at))
+    (0..units.len()).filter(can_take).min_by_key(|&at| (Reverse(instances[at]), targets[at], at))
 }
 
 #[cfg(test)]
@@ -87,14 +87,14 @@ mod tests {
     use crate::rollout::properties::property;
 
     fn any_unit() -> impl Strategy<Value = UnitQuota> {
-        let slots = prop::option::of(0..4i64);
-        (0..10i64, 0..4i64, any::<bool>(), any::<bool>(), slots).prop_map(
-            |(target, stuck, pinned, saturated, free_slots)| UnitQuota {
+        let instances = prop::option::of(0..4i64);
+        (0..10i64, 0..4i64, any::<bool>(), any::<bool>(), instances).prop_map(
+            |(target, stuck, pinned, saturated, free_capacity)| UnitQuota {
                 target,
                 stuck,
                 is_pinned: pinned,
                 is_saturated: saturated,
-                free_slots,
+                free_capacity,
                 tried: Vec::new(),
             },
         )
@@ -112,7 +112,7 @@ mod tests {
                 let got = result.moves.iter().filter(|step| step.to == at).count();
                 prop_assert_eq!(i64::try_from(gave).expect("few") + result.unplaced[at], unit.leaving());
                 prop_assert!(got == 0 || !(unit.is_pinned || unit.is_full()));
-                prop_assert!(unit.free_slots.is_none_or(|free| got <= usize::try_from(free).expect("few")));
+                prop_assert!(unit.free_capacity.is_none_or(|free| got <= usize::try_from(free).expect("few")));
             }
         }
     }

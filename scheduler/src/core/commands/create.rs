@@ -7,7 +7,7 @@ use contract::command::{Operation, Refusal, Removal};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::query::Liveness;
-use contract::record::{GroupRecord, OperationRecord, Slot};
+use contract::record::{GroupRecord, Instance, OperationRecord};
 use contract::spec::PodGroupSpec;
 use planner::ports;
 
@@ -22,7 +22,7 @@ use crate::core::{observe, reconcile};
 use super::admission::{Admission, malformed};
 use super::{limits, policies, strategy};
 
-/// A group that may be made.
+/// A new group that passed all checks.
 #[derive(Debug)]
 pub(in crate::core) struct Created {
     pub(super) name: GroupName,
@@ -107,9 +107,10 @@ impl Admission<'_> {
 
 /// The numbers of stateful instances and the nodes that hold their data. A tombstone has the revision of its instance.
 fn data_of(group: &Group) -> Vec<(u32, &NodeName)> {
-    let is_stateful = |pod: &&Slot| group.pod(pod.version).is_some_and(|pod| pod.is_stateful());
-    let numbered = (1..).zip(group.slots());
-    let pods = numbered.flat_map(|(number, slot)| [Some(slot), slot.next.as_deref()].map(|pod| (number, pod)));
+    let is_stateful = |pod: &&Instance| group.pod(pod.version).is_some_and(|pod| pod.is_stateful());
+    let numbered = (1..).zip(group.instances());
+    let pods =
+        numbered.flat_map(|(number, instance)| [Some(instance), instance.next.as_deref()].map(|pod| (number, pod)));
     let pods = pods.filter_map(|(number, pod)| Some((number, pod.filter(is_stateful)?)));
     pods.flat_map(|(number, pod)| pod.leaves.iter().chain(&pod.node).map(move |node| (number, node))).collect()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use contract::command::{Drift, Refusal};
 use contract::name::{GroupName, NodeName};
 use contract::node::Cordon;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::switches::Constraint;
 
 use crate::core::commit::{self, Bundle};
@@ -111,11 +111,12 @@ fn record_drifts(leading: &mut Leading<'_>, records: Vec<(GroupName, GroupRecord
 
 /// Whether the group has an instance that must leave.
 fn concerns(drift: &Drift, group: &Group) -> bool {
-    let there = |slot: &Slot| [&slot.node, &slot.leaves].contains(&&Some(drift.from.clone()));
-    let has_there = |slot: &Slot| there(slot) || slot.next.as_deref().is_some_and(there);
-    let mut slots = (1..).zip(group.slots());
+    let there = |instance: &Instance| [&instance.node, &instance.leaves].contains(&&Some(drift.from.clone()));
+    let has_there = |instance: &Instance| there(instance) || instance.next.as_deref().is_some_and(there);
+    let mut instances = (1..).zip(group.instances());
     group.is_present()
-        && slots.any(|(number, slot)| has_there(slot) && drift.instance.is_none_or(|instance| instance == number))
+        && instances
+            .any(|(number, instance)| has_there(instance) && drift.instance.is_none_or(|instance| instance == number))
 }
 
 /// The record with the drift in it; none when it is there already.

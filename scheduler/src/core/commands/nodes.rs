@@ -10,7 +10,7 @@ use contract::command::Refusal;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::node::{Cordon, MOST_LABELS, NodeChange, NodeIntent};
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::NodeFacts;
 
 use crate::core::commit::{self, Bundle};
@@ -167,9 +167,9 @@ fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal>
 
 /// The groups with an instance that is placed on the node, or that waits for the node to confirm its removal.
 fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName> {
-    let waits = |slot: &Slot| slot.leaves.as_ref() == Some(node);
-    let any = |slot: &Slot| waits(slot) || slot.next.as_deref().is_some_and(waits);
-    let waiting = leading.state.groups.iter().filter(|(_, group)| group.slots().iter().any(any));
+    let waits = |instance: &Instance| instance.leaves.as_ref() == Some(node);
+    let any = |instance: &Instance| waits(instance) || instance.next.as_deref().is_some_and(waits);
+    let waiting = leading.state.groups.iter().filter(|(_, group)| group.instances().iter().any(any));
     leading.state.groups_on(node).into_iter().chain(waiting.map(|(name, _)| name.clone())).collect()
 }
 

@@ -6,7 +6,7 @@
 use contract::command::{Refusal, RolloutAction};
 use contract::keys;
 use contract::name::GroupName;
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use planner::rollout::controller::{self, Control, RolloutState};
 
 use crate::core::commit::{self, Bundle};
@@ -26,7 +26,7 @@ pub(super) struct Gate {
     pub(super) instance: u32,
     pub(super) name: String,
     pub(super) is_true: bool,
-    /// Only of the pod of this version.
+    /// Set the gate only if the instance's pod has this revision.
     pub(super) version: Option<u32>,
 }
 
@@ -110,13 +110,13 @@ pub(super) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gate: &Gate)
         return Err(Refusal::Unfit { reason });
     }
     let now = leading.now;
-    let is_meant = |pod: &Slot| gate.version.is_none_or(|version| version == pod.version);
-    if !slot_of(group, gate.instance)?.pods().any(is_meant) {
+    let is_meant = |pod: &Instance| gate.version.is_none_or(|version| version == pod.version);
+    if !instance_of(group, gate.instance)?.pods().any(is_meant) {
         let which = gate.version.map(|version| format!(" of version {version}")).unwrap_or_default();
         let reason = format!("instance {} has no pod{which} now", gate.instance);
         return Err(Refusal::Unfit { reason });
     }
-    let set = |pod: &mut Slot| match (is_meant(pod), gate.is_true) {
+    let set = |pod: &mut Instance| match (is_meant(pod), gate.is_true) {
         (false, _) => {}
         (true, true) => drop(pod.gates.entry(gate.name.clone()).or_insert(now)),
         (true, false) => {
@@ -131,8 +131,8 @@ pub(super) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gate: &Gate)
 /// An instance is drained. For an instance that is not being drained this changes nothing: the command may be a repetition, and
 /// the pod may be gone.
 pub(super) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
-    slot_of(leading.admission().present(name)?, instance)?;
-    let answer = |pod: &mut Slot| {
+    instance_of(leading.admission().present(name)?, instance)?;
+    let answer = |pod: &mut Instance| {
         if let Some(draining) = &mut pod.draining {
             draining.is_answered = true;
         }
@@ -141,21 +141,21 @@ pub(super) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32
 }
 
 /// Changes the stored fields of the pods of one instance.
-fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, change: impl Fn(&mut Slot)) -> Bundle {
+fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, change: impl Fn(&mut Instance)) -> Bundle {
     let Some(group) = leading.state.groups.get(name) else { return Bundle::default() };
-    let mut slots = group.slots().to_vec();
+    let mut instances = group.instances().to_vec();
     let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
-    if let Some(slot) = slots.get_mut(index) {
-        change(slot);
-        slot.next.as_deref_mut().map(change).unwrap_or_default();
+    if let Some(instance) = instances.get_mut(index) {
+        change(instance);
+        instance.next.as_deref_mut().map(change).unwrap_or_default();
     }
-    if slots == group.slots() {
+    if instances == group.instances() {
         return Bundle::default();
     }
-    let effects = events::rollout::drained(name, group.slots(), &slots, leading.now);
+    let effects = events::rollout::drained(name, group.instances(), &instances, leading.now);
     let mut bundle = Bundle { effects, ..Bundle::default() };
-    bundle.put_slots(name, &slots);
-    leading.state.set_slots(name, slots);
+    bundle.put_instances(name, &instances);
+    leading.state.set_instances(name, instances);
     leading.lead.queue.mark(name.clone());
     bundle
 }
@@ -182,13 +182,13 @@ fn addressed(group: &Group, control: Control) -> RolloutState {
     }
 }
 
-/// An instance that is there.
-fn slot_of(group: &Group, instance: u32) -> Result<&Slot, Refusal> {
+/// The instance, or a refusal if the group has none with that number.
+fn instance_of(group: &Group, number: u32) -> Result<&Instance, Refusal> {
     let instances = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
-    let index = usize::try_from(instance).unwrap_or(0).checked_sub(1);
-    let slot = index.and_then(|index| group.slots().get(index));
-    let is_there = |slot: &&Slot| slot.filling != Filling::Nothing;
-    slot.filter(is_there).ok_or(Refusal::InstanceUnknown { instance, instances })
+    let index = usize::try_from(number).unwrap_or(0).checked_sub(1);
+    let instance = index.and_then(|index| group.instances().get(index));
+    let is_there = |instance: &&Instance| instance.presence != Presence::Free;
+    instance.filter(is_there).ok_or(Refusal::InstanceUnknown { instance: number, instances })
 }
 
 fn refusal_of(refusal: controller::Refusal, control: Control, release: &RolloutState) -> Refusal {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contract::command::{Operation, Refusal};
 use contract::name::GroupName;
-use contract::record::{GroupRecord, OperationRecord, RevisionOutcome, RevisionRecord, Slot};
+use contract::record::{GroupRecord, Instance, OperationRecord, RevisionOutcome, RevisionRecord};
 use contract::spec::PodSpec;
 use planner::group::{UpdateMethod, update_method};
 use planner::placement::Need;
@@ -170,7 +170,7 @@ impl Admission<'_> {
 
     /// Whether the nodes have capacity for every instance with the spec `pod`.
     fn fits(&self, group: &Group, pod: &PodSpec) -> bool {
-        let pods = group.slots().iter().flat_map(Slot::pods);
+        let pods = group.instances().iter().flat_map(Instance::pods);
         let present = pods.filter_map(|pod| Some((pod.node.as_ref()?, group.need(pod.version))));
         let instances = u64::try_from(group.record.spec.num_instances).unwrap_or(0);
         capacity::fits(&self.state.nodes, present, Need::of(pod, self.settings.quota_cores), instances)

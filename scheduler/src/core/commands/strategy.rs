@@ -7,7 +7,7 @@
 use contract::command::{Operation, Refusal};
 use contract::keys;
 use contract::name::GroupName;
-use contract::record::{Filling, GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance, Presence};
 use contract::spec::PodGroupSpec;
 use contract::time::Timestamp;
 use contract::validate::{Flaw, sentence};
@@ -55,19 +55,19 @@ fn unfit(flaws: &[Flaw]) -> Refusal {
 
 /// The instances after gates were added; none when nothing changes. Existing pods were created without these gates and would be
 /// unready until a client sets them, so for existing pods the new gates are true until a client sets them to false.
-pub(in crate::core) fn past_new_gates(group: &Group, before: &PodGroupSpec) -> Option<Vec<Slot>> {
+pub(in crate::core) fn past_new_gates(group: &Group, before: &PodGroupSpec) -> Option<Vec<Instance>> {
     let gates = group.record.spec.readiness_gates.iter();
     let added: Vec<&String> = gates.filter(|gate| !before.readiness_gates.contains(*gate)).collect();
-    let mut slots = group.slots().to_vec();
-    for slot in &mut slots {
-        slot.next.as_deref_mut().into_iter().for_each(|next| pass(next, &added));
-        pass(slot, &added);
+    let mut instances = group.instances().to_vec();
+    for instance in &mut instances {
+        instance.next.as_deref_mut().into_iter().for_each(|next| pass(next, &added));
+        pass(instance, &added);
     }
-    (slots != group.slots()).then_some(slots)
+    (instances != group.instances()).then_some(instances)
 }
 
-fn pass(pod: &mut Slot, gates: &[&String]) {
-    let is_made = pod.filling == Filling::Pod && pod.node.is_some() && pod.leaves.is_none();
+fn pass(pod: &mut Instance, gates: &[&String]) {
+    let is_made = pod.presence == Presence::Pod && pod.node.is_some() && pod.leaves.is_none();
     for gate in gates.iter().filter(|_| is_made) {
         pod.gates.entry((*gate).clone()).or_insert(Timestamp::NEVER);
     }
@@ -77,13 +77,15 @@ fn pass(pod: &mut Slot, gates: &[&String]) {
 fn busy(group: &Group) -> Option<String> {
     let record = &group.record;
     let present = record.spec.version;
-    let is_behind = |slot: &Slot| slot.version != present && !record.equals.contains(&slot.version);
-    let numbers = |is_so: &dyn Fn(&Slot) -> bool| {
-        let found =
-            (1..).zip(group.slots()).filter(|(_, slot)| is_so(slot)).map(|(number, _): (u32, _)| number.to_string());
+    let is_behind = |instance: &Instance| instance.version != present && !record.equals.contains(&instance.version);
+    let numbers = |is_so: &dyn Fn(&Instance) -> bool| {
+        let found = (1..)
+            .zip(group.instances())
+            .filter(|(_, instance)| is_so(instance))
+            .map(|(number, _): (u32, _)| number.to_string());
         found.collect::<Vec<_>>().join(", ")
     };
-    let holes = numbers(&|slot| slot.filling == Filling::Nothing);
+    let holes = numbers(&|instance| instance.presence == Presence::Free);
     let is_open = group.release.as_ref().is_some_and(|release| release.target != present || release.is_open());
     let is_led = record.operation.as_ref().is_some_and(|operation| match operation.kind {
         Operation::Deploying | Operation::Scheduling | Operation::Upgrading => true,
@@ -93,8 +95,9 @@ fn busy(group: &Group) -> Option<String> {
         | Operation::Restarting
         | Operation::Removing => false,
     });
-    let mixed = group.slots().iter().flat_map(Slot::pods).any(is_behind);
-    let doubled = group.slots().iter().any(|slot| slot.next.is_some() || slot.filling == Filling::Retired);
+    let mixed = group.instances().iter().flat_map(Instance::pods).any(is_behind);
+    let doubled =
+        group.instances().iter().any(|instance| instance.next.is_some() || instance.presence == Presence::Vacant);
     if is_led || doubled || (record.spec.has_strategy() && is_open) {
         return Some(format!(
             "the rollout to revision {present} is in progress: wait until it ends or abort it, then change the strategy"
@@ -132,11 +135,11 @@ pub(super) fn patch_strategy(
 /// Existing pods do not wait for gates that were added.
 pub(super) fn pass_new_gates(leading: &mut Leading<'_>, name: &GroupName, before: &PodGroupSpec) -> Bundle {
     let mut bundle = Bundle::default();
-    let Some(slots) = leading.state.groups.get(name).and_then(|group| past_new_gates(group, before)) else {
+    let Some(instances) = leading.state.groups.get(name).and_then(|group| past_new_gates(group, before)) else {
         return bundle;
     };
-    bundle.put_slots(name, &slots);
-    leading.state.set_slots(name, slots);
+    bundle.put_instances(name, &instances);
+    leading.state.set_instances(name, instances);
     bundle
 }
 

@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contract::name::GroupName;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::time::Timestamp;
 use planner::group::decided;
 
 use crate::core::leader::Leading;
 use crate::core::state::{Group, State};
 
-/// By group and by when something was decided, since when it is known to be stored.
+/// Commit time of each decision, by group and time of decision.
 #[derive(Debug, Default)]
 pub(in crate::core) struct CommitTimes {
     groups: BTreeMap<GroupName, BTreeMap<Timestamp, Timestamp>>,
@@ -71,7 +71,7 @@ pub(super) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
         return drop(leading.lead.commit_times.groups.remove(&name));
     };
     let present: BTreeSet<Timestamp> = decisions(group).collect();
-    let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
+    let mut drains = group.instances().iter().flat_map(Instance::pods).filter_map(|pod| pod.draining.as_ref());
     if drains.any(|drain| stored.contains(&drain.since)) {
         leading.lead.queue.mark(name.clone());
     }
@@ -83,5 +83,5 @@ pub(super) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
 }
 
 fn decisions(group: &Group) -> impl Iterator<Item = Timestamp> {
-    group.slots().iter().flat_map(decided)
+    group.instances().iter().flat_map(decided)
 }

@@ -17,7 +17,7 @@ use contract::name::{CommandId, GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::progress::Progress;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::spec::PodSpec;
 use contract::switches::Switches;
 use serde::Serialize;
@@ -116,9 +116,9 @@ pub(in crate::core) struct Released {
 
 impl Bundle {
     /// Stores where the instances of a group are, all of them.
-    pub(in crate::core) fn put_slots(&mut self, name: &GroupName, slots: &[Slot]) {
+    pub(in crate::core) fn put_instances(&mut self, name: &GroupName, instances: &[Instance]) {
         self.complete.push(keys::placements(name));
-        self.writes.extend(layout::put_slots(name, slots).into_iter().map(put_entry));
+        self.writes.extend(layout::put_instances(name, instances).into_iter().map(put_entry));
     }
 
     /// Adds the writes of another bundle, and what they are complete of.

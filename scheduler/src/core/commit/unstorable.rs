@@ -26,7 +26,7 @@ pub(super) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, reason: &str
         return leading.emit(vec![Effect::Record(events::event(Kind::Quarantined, reason, leading.now))]);
     }
     if leading.lead.leadership.is_restoring() || (objects.is_empty() && bundle.command.is_none()) {
-        // There is nothing to put aside: half of a backup must not be taken for all of it.
+        // A restore cannot be quarantined: a partial restore must not count as complete.
         leading.lead.leadership.resign(reason);
         return;
     }

@@ -27,20 +27,20 @@ pub(in crate::core) fn assignments(name: &GroupName, group: &Group) -> Assignmen
     let present = &group.record.spec;
     let restart_policy = present.restart_policy;
     // An instance that leaves a node is ordered elsewhere only after that node confirmed that the pod is gone.
-    let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
+    let settled = group.placed(name).filter(|(_, _, instance)| instance.leaves.is_none());
     let images = || present.pod.images().map(str::to_owned).collect();
-    let placed = settled.filter_map(|(node, pod, slot)| {
-        let fetching = slot.fetching.filter(|fetching| fetching.version == present.version);
+    let placed = settled.filter_map(|(node, pod, instance)| {
+        let fetching = instance.fetching.filter(|fetching| fetching.version == present.version);
         let assignment = Assignment {
-            target: slot.target,
+            target: instance.target,
             restart_policy,
-            starts_requested: slot.starts_requested,
-            restarts_requested: slot.restarts_requested,
-            updated_to: slot.created_from.map(|_| slot.version),
-            addresses: slot.reserved_addresses.clone(),
+            starts_requested: instance.starts_requested,
+            restarts_requested: instance.restarts_requested,
+            updated_to: instance.created_from.map(|_| instance.version),
+            addresses: instance.reserved_addresses.clone(),
             fetch: fetching.map(|Fetching { version, .. }| Fetch { version, images: images() }),
         };
-        Some(((node.clone(), pod), (assignment, Arc::clone(group.pod(slot.version)?))))
+        Some(((node.clone(), pod), (assignment, Arc::clone(group.pod(instance.version)?))))
     });
     Assignments { pods: placed.collect() }
 }

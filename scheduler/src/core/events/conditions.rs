@@ -77,7 +77,7 @@ enum ConditionState {
     Absent,
     /// Unknown now: the node is silent, or its Docker does not answer.
     Unknown,
-    /// Worth telling from then on.
+    /// Report it at this time.
     Due(Timestamp),
 }
 
@@ -152,9 +152,9 @@ fn expected_pods<'a>(
     let index = usize::try_from(instance).unwrap_or(0).checked_sub(1);
     let group = leading.state.groups.get_key_value(group).filter(|(_, group)| group.is_present());
     let found =
-        group.zip(index).and_then(|((name, group), index)| Some((name, group, index, group.slots().get(index)?)));
-    found.into_iter().flat_map(|(name, group, index, slot)| {
-        let meant = slot.pods().filter(|pod| pod.target == TargetState::Run);
+        group.zip(index).and_then(|((name, group), index)| Some((name, group, index, group.instances().get(index)?)));
+    found.into_iter().flat_map(|(name, group, index, instance)| {
+        let meant = instance.pods().filter(|pod| pod.target == TargetState::Run);
         meant.filter_map(move |pod| Some((pod.node.as_ref()?, pod_id(name, index, pod), &**group.pod(pod.version)?)))
     })
 }

@@ -25,8 +25,8 @@ use super::{conditions, rollout};
 /// Namespace of notices about the cluster.
 const CLUSTER: &str = "Cluster";
 
-/// Tells what happened to pods between two reports of a node.
-pub(in crate::core) fn note_happenings(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
+/// Emits events and notices for changes between two reports of a node.
+pub(in crate::core) fn report_changes(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
     let mut effects = Vec::new();
     for change in changes {
         let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
@@ -83,11 +83,11 @@ fn may_be_requested(leading: &Leading<'_>, pod: &PodId, facts: &PodFacts) -> boo
 /// The events of a plan: where instances go, why one is unschedulable, what failed.
 pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) -> Vec<Effect> {
     let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
-    let mut events = if plan.store { moves(name, group.slots(), &plan.slots, leading.now) } else { Vec::new() };
+    let mut events = if plan.store { moves(name, group.instances(), &plan.instances, leading.now) } else { Vec::new() };
     for (instance, incident) in &plan.incidents {
         let pod = PodId { group: name.clone(), instance: *instance, version: 0, drift: 0 };
         let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
-        let node = group.slots().get(index).and_then(|slot| slot.node.as_ref());
+        let node = group.instances().get(index).and_then(|instance| instance.node.as_ref());
         events.extend(of_instance(leading, &pod, node, Occurrence { incident: *incident, at: leading.now }));
         if let Incident::BadUpgrade { version } = incident {
             let why = plan.record.as_ref().map(|record| record.last_error.as_str()).unwrap_or_default();
@@ -96,7 +96,7 @@ pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupNam
         }
     }
     if plan.store {
-        events.extend(rollout::drained(name, group.slots(), &plan.slots, leading.now));
+        events.extend(rollout::drained(name, group.instances(), &plan.instances, leading.now));
     }
     events.extend(rollout::undrained(name, &plan.undrained, leading.now));
     if let Some(release) = &plan.release {

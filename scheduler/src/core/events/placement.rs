@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::time::Timestamp;
 
 use crate::core::io::Effect;
@@ -33,8 +33,8 @@ enum Which {
 struct Move<'a> {
     instance: u32,
     which: Which,
-    from: Option<&'a Slot>,
-    to: Option<&'a Slot>,
+    from: Option<&'a Instance>,
+    to: Option<&'a Instance>,
 }
 
 /// What changed at one node.
@@ -47,9 +47,9 @@ struct Traffic {
 
 impl<'a> Move<'a> {
     /// The changes of one instance: its current pod and its surge pod.
-    fn of(instance: u32, before: Option<&'a Slot>, after: Option<&'a Slot>) -> Vec<Self> {
-        let main = |slot: Option<&'a Slot>| slot.filter(|slot| slot.filling == Filling::Pod);
-        let beside = |slot: Option<&'a Slot>| slot.and_then(|slot| slot.next.as_deref());
+    fn of(instance: u32, before: Option<&'a Instance>, after: Option<&'a Instance>) -> Vec<Self> {
+        let main = |instance: Option<&'a Instance>| instance.filter(|instance| instance.presence == Presence::Pod);
+        let beside = |instance: Option<&'a Instance>| instance.and_then(|instance| instance.next.as_deref());
         let (from, next) = (main(before), beside(before));
         if let Some((old, new)) = next.zip(main(after)).filter(|(old, new)| identity(old) == identity(new)) {
             // The surge pod was promoted to the current pod: the instance moved to the node of the surge pod.
@@ -61,10 +61,10 @@ impl<'a> Move<'a> {
         vec![own, Self { instance, which: Which::Second, from: next, to: beside(after) }]
     }
     fn left(&self) -> Option<&NodeName> {
-        self.from.and_then(|slot| slot.node.as_ref())
+        self.from.and_then(|instance| instance.node.as_ref())
     }
     fn came(&self) -> Option<&NodeName> {
-        self.to.and_then(|slot| slot.node.as_ref())
+        self.to.and_then(|instance| instance.node.as_ref())
     }
     fn is_one(&self) -> bool {
         let nowhere = self.left().is_none() && self.came().is_none();
@@ -74,7 +74,7 @@ impl<'a> Move<'a> {
         let versions = self.from.zip(self.to).map(|(from, to)| (from.version, to.version));
         let upgrade = versions.filter(|(from, to)| from != to);
         let upgrade = upgrade.map(|(from, to)| format!(", version {from} to {to}")).unwrap_or_default();
-        let drift = self.to.map_or(0, |slot| slot.drift);
+        let drift = self.to.map_or(0, |instance| instance.drift);
         match (self.left(), self.came()) {
             (None, None) => "has no place".to_owned(),
             (None, Some(to)) if self.which == Which::Second => format!("its next pod is placed on {to}"),
@@ -92,12 +92,17 @@ impl<'a> Move<'a> {
     }
 }
 
-fn identity(slot: &Slot) -> (Option<&NodeName>, u32, u32) {
-    (slot.node.as_ref(), slot.version, slot.drift)
+fn identity(instance: &Instance) -> (Option<&NodeName>, u32, u32) {
+    (instance.node.as_ref(), instance.version, instance.drift)
 }
 
 /// What changed in where the instances of a group are.
-pub(in crate::core) fn moves(group: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
+pub(in crate::core) fn moves(
+    group: &GroupName,
+    before: &[Instance],
+    after: &[Instance],
+    now: Timestamp,
+) -> Vec<Effect> {
     let all = (0..before.len().max(after.len())).flat_map(|index| {
         // At most 5,000 instances: the number always fits.
         let instance = u32::try_from(index + 1).unwrap_or(u32::MAX);

@@ -4,7 +4,7 @@
 
 use contract::event::{Event, Kind};
 use contract::name::GroupName;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::time::Timestamp;
 use planner::rollout::batches;
 use planner::rollout::controller::{Excuse, RolloutState, instances};
@@ -96,17 +96,22 @@ pub(in crate::core) fn kind_name(kind: batches::BatchKind) -> &'static str {
 }
 
 /// Instances that start draining, or that a client declared drained.
-pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
-    let nothing = Slot::default();
-    let events = (1..).zip(after).filter_map(|(instance, slot)| {
-        let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
-        let (was, is) = (before.get(index).unwrap_or(&nothing).draining.as_ref(), slot.draining.as_ref()?);
+pub(in crate::core) fn drained(
+    name: &GroupName,
+    before: &[Instance],
+    after: &[Instance],
+    now: Timestamp,
+) -> Vec<Effect> {
+    let nothing = Instance::default();
+    let events = (1..).zip(after).filter_map(|(number, instance)| {
+        let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
+        let (was, is) = (before.get(index).unwrap_or(&nothing).draining.as_ref(), instance.draining.as_ref()?);
         let message = match was {
             None => "is being taken out of service",
             Some(was) if is.is_answered && !was.is_answered => "is drained",
             Some(_) => return None,
         };
-        Some(Effect::Record(Event { instance, ..of_group(Kind::Release, name, message, now) }))
+        Some(Effect::Record(Event { instance: number, ..of_group(Kind::Release, name, message, now) }))
     });
     events.collect()
 }

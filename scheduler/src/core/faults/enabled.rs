@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use contract::name::GroupName;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::rollout::Amount;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
@@ -68,8 +68,11 @@ impl Faults {
     /// The plan without one of the planner's rules.
     pub(in crate::core) fn falsify_plan(self, before: &GroupRecord, mut plan: GroupPlan) -> GroupPlan {
         if self.has(Mutant::ForgetsStops) {
-            let upgraded = plan.slots.iter_mut().filter(|slot| slot.version > 0 && slot.version == before.spec.version);
-            upgraded.for_each(|slot| slot.target = TargetState::Run);
+            let upgraded = plan
+                .instances
+                .iter_mut()
+                .filter(|instance| instance.version > 0 && instance.version == before.spec.version);
+            upgraded.for_each(|instance| instance.target = TargetState::Run);
         }
         if let Some(record) = plan.record.as_mut().filter(|_| self.0.is_some()) {
             // The fields that `falsify_record` changed are not stored.
@@ -95,13 +98,16 @@ impl Faults {
         if !self.has(Mutant::CountsByName) {
             return ReportedPods::of(reports, name, group);
         }
-        let look = |number: u32, pod: Option<&Slot>| {
+        let facts_of = |number: u32, pod: Option<&Instance>| {
             let node = pod?.node.as_ref()?;
             reports.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
         };
         ReportedPods {
-            seen: (1..).zip(group.slots()).map(|(number, slot)| look(number, Some(slot))).collect(),
-            beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
+            seen: (1..).zip(group.instances()).map(|(number, instance)| facts_of(number, Some(instance))).collect(),
+            beside: (1..)
+                .zip(group.instances())
+                .map(|(number, instance)| facts_of(number, instance.next.as_deref()))
+                .collect(),
         }
     }
 

@@ -22,7 +22,7 @@ pub enum Mutant {
     NoDeduplication,
     /// A new leader declares silent nodes lost immediately.
     NoFailoverGrace,
-    /// What is reported of one pod of an instance is taken for true of each.
+    /// A report on one pod of an instance counts for every pod of that instance.
     CountsByName,
     /// A stopped engine plans, and a read-only one accepts changes.
     NoBrakes,

@@ -25,7 +25,7 @@ impl Listening {
     }
 
     /// No node reported for this time.
-    pub(super) fn is_deaf(&self, now: Timestamp, silence: Duration) -> bool {
+    pub(super) fn is_cut_off(&self, now: Timestamp, silence: Duration) -> bool {
         now.since(self.last_report) >= silence
     }
 

@@ -61,17 +61,17 @@ impl Leading<'_> {
             let progress = progress.clone();
             older_store::compare_progress(self, &progress);
         }
-        self.note_hearing();
+        self.note_alive();
         commands::nodes::cancel_removal(self, node);
         for change in &folded.pods {
             self.guarded(&Object::Group(change.pod.group.clone()), |leading| {
                 let change = std::slice::from_ref(change);
-                events::incident::note_happenings(leading, node, change);
+                events::incident::report_changes(leading, node, change);
                 history::note_history(leading, node, change);
                 events::incident::note_missed(leading, node, change);
             });
         }
-        self.update_host(node);
+        self.update_candidate(node);
         self.judge_node(node);
         events::conditions::check(self, ConditionKey::Engine(node.clone()));
         for change in &folded.pods {
@@ -91,8 +91,8 @@ impl Leading<'_> {
         reconcile::input::recheck_waiting(self, node);
     }
 
-    fn note_hearing(&mut self) {
-        let deaf = self.lead.listening.is_deaf(self.now, self.settings.suspect_after);
+    fn note_alive(&mut self) {
+        let deaf = self.lead.listening.is_cut_off(self.now, self.settings.suspect_after);
         if deaf && !self.has_mutant(Mutant::NoFailoverGrace) {
             self.lead.listening.restart(self.now);
         }
@@ -100,7 +100,7 @@ impl Leading<'_> {
         self.reports.listen(self.now, self.settings.suspect_after);
     }
 
-    fn update_host(&mut self, node: &NodeName) {
+    fn update_candidate(&mut self, node: &NodeName) {
         let Some(report) = self.reports.get(node).and_then(|observed| observed.report.as_ref()) else { return };
         let engine_before = self.state.nodes.get(node).map(|host| host.engine);
         let engine = report.head.engine;
@@ -193,17 +193,18 @@ impl Leading<'_> {
         };
         let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
         let found_lost = self.state.nodes.was_lost(node);
-        let (listening_since, deaf_until) = (self.lead.listening.since(), self.reports.deaf_until);
+        let (listening_since, blind_until) = (self.lead.listening.since(), self.reports.blind_until);
         let hearing =
-            Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
+            Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: blind_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
             limits.grace = Duration::ZERO;
-            let deaf_until = Timestamp::NEVER;
-            let hearing = Heartbeats { was_lost: found_lost || heard_at.is_none(), blind_until: deaf_until, ..hearing };
+            let blind_until = Timestamp::NEVER;
+            let hearing =
+                Heartbeats { was_lost: found_lost || heard_at.is_none(), blind_until: blind_until, ..hearing };
             return liveness::check(hearing, &limits, self.now);
         }
         let judgement = liveness::check(hearing, &limits, self.now);
-        let deaf = self.lead.listening.is_deaf(self.now, settings.suspect_after);
+        let deaf = self.lead.listening.is_cut_off(self.now, settings.suspect_after);
         let was_lost = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let has_told = self.reports.get(node).is_some_and(|observed| observed.report.is_some());
         if judgement.liveness == Liveness::Alive && !has_told {

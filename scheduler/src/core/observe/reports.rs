@@ -38,7 +38,7 @@ pub(in crate::core) struct ReportCache {
     /// When any node last reported.
     last_heard_at: Option<Timestamp>,
     /// When the first report arrived after a silence of all nodes that was long enough to suspect the scheduler itself.
-    pub(in crate::core) deaf_until: Timestamp,
+    pub(in crate::core) blind_until: Timestamp,
     /// For each group, the number of reported pods that are neither pending nor leaving.
     arrived: BTreeMap<GroupName, usize>,
 }
@@ -146,7 +146,7 @@ impl ReportCache {
     pub(in crate::core) fn listen(&mut self, now: Timestamp, pause: Duration) {
         let before = self.last_heard_at.replace(now);
         if before.is_some_and(|before| now.since(before) >= pause) {
-            self.deaf_until = now;
+            self.blind_until = now;
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use contract::name::GroupName;
 use contract::query::{DependencyView, PodView};
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::state::TargetState;
 use planner::dependency::place_of;
 use planner::view;
@@ -19,8 +19,8 @@ impl Queries<'_> {
         for pair in &entry.pairs {
             let Ok(id) = place_of(pair).pod_id(name, pair.version) else { continue };
             let host = self.state.nodes.get(&pair.node);
-            let slot = Slot { node: Some(pair.node.clone()), version: pair.version, ..Slot::default() };
-            let facts = view::pod_facts(&slot, self.reports.pod(&pair.node, &id), host);
+            let instance = Instance { node: Some(pair.node.clone()), version: pair.version, ..Instance::default() };
+            let facts = view::pod_facts(&instance, self.reports.pod(&pair.node, &id), host);
             let addresses = facts.containers.iter().map(|container| container.ip.clone()).collect();
             let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
             let node = Some(pair.node.clone());

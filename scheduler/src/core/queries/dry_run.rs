@@ -12,7 +12,7 @@ use contract::command::Refusal;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Answer;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::report::PodFacts;
 use contract::rollout_view::PlanView;
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
@@ -63,7 +63,8 @@ impl Queries<'_> {
         if let Some(record) = admission.with_strategy_of(&group, &spec)? {
             let before = group.record.spec.clone();
             group = group.with_record(record, cores);
-            group = past_new_gates(&group, &before).map_or_else(|| group.clone(), |slots| group.with_slots(slots));
+            group = past_new_gates(&group, &before)
+                .map_or_else(|| group.clone(), |instances| group.with_instances(instances));
         }
         let wanted = u32::try_from(spec.num_instances).unwrap_or(0);
         let asked = (spec.num_instances, spec.restart_policy);
@@ -82,20 +83,20 @@ impl Queries<'_> {
         Ok(group)
     }
 
-    /// Calls `look` with the planner's input for a group, as far as reports show it.
-    pub(super) fn with_facts<T>(&self, name: &GroupName, group: &Group, look: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
-        let surplus = self.terminating(name, group);
-        let scene = GroupInput {
+    /// Calls `plan` with the planner's input for a group, as far as reports show it.
+    pub(super) fn with_facts<T>(&self, name: &GroupName, group: &Group, plan: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
+        let terminating = self.terminating(name, group);
+        let input = GroupInput {
             state: self.state,
             settings: self.settings,
             sight: ReportedPods::of(self.reports, name, group),
-            surplus: &surplus,
-            vacated: group.slots().iter().map(|slot| slot.leaves.is_none()).collect(),
-            lingers: false,
+            terminating: &terminating,
+            vacated: group.instances().iter().map(|instance| instance.leaves.is_none()).collect(),
+            has_leftovers: false,
             known: &BTreeMap::new(),
-            standings: None,
+            ranking: None,
         };
-        scene.look(group, &group.record, look)
+        input.plan_with(group, &group.record, plan)
     }
 }
 
@@ -105,13 +106,13 @@ pub struct DryRun {
     now: Timestamp,
     record: GroupRecord,
     revisions: BTreeMap<u32, Revision>,
-    slots: Vec<Slot>,
+    instances: Vec<Instance>,
     release: Option<RolloutState>,
     seen: Vec<Option<PodFacts>>,
     beside: Vec<Option<PodFacts>>,
     vacated: Vec<bool>,
     leaving: Vec<u32>,
-    strays: u32,
+    terminating_removed: u32,
     patience: GroupTimeouts,
     guarding: bool,
     constraints: Vec<String>,
@@ -138,13 +139,13 @@ impl DryRun {
             now,
             record: facts.record.clone(),
             revisions: facts.revisions.clone(),
-            slots: facts.slots.to_vec(),
+            instances: facts.instances.to_vec(),
             release: facts.release.cloned(),
             seen: owned(facts.observed),
             beside: owned(facts.observed_surge),
             vacated: facts.vacated.to_vec(),
             leaving: facts.leaving.to_vec(),
-            strays: facts.strays,
+            terminating_removed: facts.terminating_removed,
             patience: facts.timeouts,
             guarding: facts.guard_enabled,
             constraints: facts.constraints.to_vec(),
@@ -165,28 +166,28 @@ impl DryRun {
 
     fn compute(&self, budget: WorkLimit<'_>) -> Result<PlanView, Aborted> {
         // One order of the nodes serves every unit.
-        let mut standings = LoadRanking::default();
+        let mut ranking = LoadRanking::default();
         let need = self.revisions.get(&self.record.spec.version).map(|revision| revision.need);
-        standings.prepare(&self.hosts, need.unwrap_or_default());
+        ranking.prepare(&self.hosts, need.unwrap_or_default());
         let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
         let beside: Vec<Option<&PodFacts>> = self.beside.iter().map(Option::as_ref).collect();
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions,
             timeouts: self.patience,
-            slots: &self.slots,
+            instances: &self.instances,
             observed: &seen,
             vacated: &self.vacated,
             has_leftovers: false,
             observed_surge: &beside,
             leaving: &self.leaving,
-            strays: self.strays,
+            terminating_removed: self.terminating_removed,
             committed: &BTreeMap::new(),
             release: self.release.as_ref(),
             guard_enabled: self.guarding,
             constraints: &self.constraints,
             nodes: &self.hosts,
-            ranking: Some(&standings),
+            ranking: Some(&ranking),
             placed_pods: &self.neighbours,
         };
         let view = dry_run(&facts, self.now, budget)?;

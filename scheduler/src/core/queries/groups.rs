@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use contract::name::{GroupName, NodeName};
 use contract::query::{GroupLine, GroupView, MOST_OVERDUE, Overdue, PodView};
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::report::PodFacts;
 use contract::state::RunState;
 use planner::overdue::ReadinessCheck;
@@ -40,18 +40,18 @@ impl Queries<'_> {
     /// One pod for each desired instance, without surge pods.
     fn pods(&self, name: &GroupName, group: &Group) -> Vec<PodView> {
         let wanted = usize::try_from(group.record.spec.num_instances).unwrap_or(0);
-        let pending = Slot { version: group.record.spec.version, ..Slot::default() };
+        let pending = Instance { version: group.record.spec.version, ..Instance::default() };
         // Instances that are not planned yet are shown as pending, so a client that scaled a group sees its own write. Gaps are
         // filled first.
-        let held = group.slots().iter().filter(|slot| slot.filling != Filling::Nothing).count();
+        let held = group.instances().iter().filter(|instance| instance.presence != Presence::Free).count();
         let mut missing = wanted.saturating_sub(held);
         let mut pods = Vec::with_capacity(wanted);
         for index in 0.. {
-            match group.slots().get(index) {
+            match group.instances().get(index) {
                 _ if pods.len() >= wanted => break,
-                Some(slot) if slot.filling == Filling::Pod => pods.push(self.pod(name, index, slot)),
-                Some(slot) if slot.filling == Filling::Retired => {
-                    pods.push(self.pod(name, index, &Slot { why: slot.why.clone(), ..pending.clone() }));
+                Some(instance) if instance.presence == Presence::Pod => pods.push(self.pod(name, index, instance)),
+                Some(instance) if instance.presence == Presence::Vacant => {
+                    pods.push(self.pod(name, index, &Instance { why: instance.why.clone(), ..pending.clone() }));
                 }
                 Some(_) if missing == 0 => {}
                 Some(_) | None => {
@@ -63,14 +63,14 @@ impl Queries<'_> {
         pods
     }
 
-    fn pod(&self, name: &GroupName, index: usize, slot: &Slot) -> PodView {
-        let id = pod_id(name, index, slot);
-        let host = slot.node.as_ref().and_then(|node| self.state.nodes.get(node));
-        let seen = slot.node.as_ref().and_then(|node| self.reports.pod(node, &id));
+    fn pod(&self, name: &GroupName, index: usize, instance: &Instance) -> PodView {
+        let id = pod_id(name, index, instance);
+        let host = instance.node.as_ref().and_then(|node| self.state.nodes.get(node));
+        let seen = instance.node.as_ref().and_then(|node| self.reports.pod(node, &id));
         let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
-        let facts = view::pod_facts(slot, seen, host);
-        let addresses = addresses(slot, &facts);
-        PodView { id, node: slot.node.clone(), node_ip, target: slot.target, facts, addresses }
+        let facts = view::pod_facts(instance, seen, host);
+        let addresses = addresses(instance, &facts);
+        PodView { id, node: instance.node.clone(), node_ip, target: instance.target, facts, addresses }
     }
 
     pub(super) fn groups(&self, namespace: Option<&str>, after: Option<GroupName>, limit: u32) -> Vec<GroupLine> {
@@ -112,18 +112,21 @@ impl Queries<'_> {
     /// How many instances are ready, and which have not been for too long. An instance is ready when one of its pods is.
     fn readiness(&self, name: &GroupName, group: &Group) -> (u32, Vec<Overdue>) {
         let (mut ready, mut overdue) = (0, Vec::new());
-        for (index, slot) in group.slots().iter().enumerate().filter(|(_, slot)| slot.filling == Filling::Pod) {
-            let looks: Vec<_> = slot.pods().map(|slot| (slot, self.pod(name, index, slot).facts)).collect();
-            let looks = looks.iter().filter_map(|(slot, facts)| {
-                let pod = group.pod(slot.version)?;
-                Some(ReadinessCheck { group: &group.record.spec, pod, slot, facts, now: self.now })
+        for (index, instance) in
+            group.instances().iter().enumerate().filter(|(_, instance)| instance.presence == Presence::Pod)
+        {
+            let looks: Vec<_> =
+                instance.pods().map(|instance| (instance, self.pod(name, index, instance).facts)).collect();
+            let looks = looks.iter().filter_map(|(instance, facts)| {
+                let pod = group.pod(instance.version)?;
+                Some(ReadinessCheck { group: &group.record.spec, pod, instance, facts, now: self.now })
             });
             if looks.clone().any(ReadinessCheck::is_ready) {
                 ready += 1;
             }
             let why = looks.map(ReadinessCheck::overdue).collect::<Option<Vec<String>>>().and_then(|mut why| why.pop());
             if let Some(why) = why.filter(|_| overdue.len() < MOST_OVERDUE) {
-                overdue.push(Overdue { instance: pod_id(name, index, slot).instance, why });
+                overdue.push(Overdue { instance: pod_id(name, index, instance).instance, why });
             }
         }
         (ready, overdue)
@@ -131,9 +134,9 @@ impl Queries<'_> {
 }
 
 /// Where an instance is reached, or was when it last ran.
-fn addresses(slot: &Slot, facts: &PodFacts) -> Vec<String> {
+fn addresses(instance: &Instance, facts: &PodFacts) -> Vec<String> {
     let seen: Vec<String> = facts.containers.iter().map(|container| container.ip.clone()).collect();
-    if seen.iter().all(String::is_empty) { slot.addresses.clone() } else { seen }
+    if seen.iter().all(String::is_empty) { instance.addresses.clone() } else { seen }
 }
 
 /// The state of a group from its instances. A group that waits for stream ports has failed until it gets them.
@@ -153,7 +156,7 @@ fn standing(group: &Group, pods: &[PodView]) -> GroupStatus {
 
 /// What a group that is being removed waits for.
 fn waits_of_removal(group: &Group) -> Option<String> {
-    let named = group.slots().iter().filter_map(|slot| slot.leaves.as_ref());
+    let named = group.instances().iter().filter_map(|instance| instance.leaves.as_ref());
     let nodes: BTreeSet<&str> = named.chain(&group.unconfirmed_nodes).map(NodeName::as_str).collect();
     if !group.is_removing() || nodes.is_empty() {
         return None;

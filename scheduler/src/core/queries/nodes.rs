@@ -86,8 +86,8 @@ impl Queries<'_> {
         let leaves = group.filter(|group| group.record.drifts.iter().any(|drift| drift.from == *node));
         let waits = leaves.and_then(|group| waits::of_moves(self.state, self.reports, &pod.group, group));
         let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
-        let slot = group.zip(index).and_then(|(group, index)| group.slots().get(index));
-        let unplaced = slot.map(|slot| slot.why.clone()).filter(|why| !why.is_empty());
+        let instance = group.zip(index).and_then(|(group, index)| group.instances().get(index));
+        let unplaced = instance.map(|instance| instance.why.clone()).filter(|why| !why.is_empty());
         NodePod {
             pod: pod.clone(),
             state: seen.map(|seen| seen.state).unwrap_or_default(),

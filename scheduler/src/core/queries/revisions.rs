@@ -2,7 +2,7 @@
 
 use contract::name::GroupName;
 use contract::query::Answer;
-use contract::record::{RevisionRecord, Slot};
+use contract::record::{Instance, RevisionRecord};
 use contract::rollout_view::{RevisionView, RevisionsView};
 
 use crate::core::state::Group;
@@ -21,7 +21,7 @@ impl Queries<'_> {
 fn view(name: &GroupName, group: &Group) -> RevisionsView {
     let mut past = group.past.clone();
     present_known(&mut past, &group.record);
-    let pods = || group.slots().iter().flat_map(Slot::pods);
+    let pods = || group.instances().iter().flat_map(Instance::pods);
     let shown = |revision: RevisionRecord| RevisionView {
         revision: revision.number,
         at: revision.at,

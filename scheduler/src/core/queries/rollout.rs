@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use contract::name::GroupName;
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::report::PodFacts;
 use contract::rollout::{Amount, StrategyType};
 use contract::rollout_view::{
@@ -53,7 +53,7 @@ impl Queries<'_> {
         let report = || self.with_facts(name, group, |facts| plan_group(facts, self.now).report);
         let report = group.report.clone().or_else(report);
         let target = group.record.spec.version;
-        let look = RolloutSnapshot {
+        let snapshot = RolloutSnapshot {
             group,
             report: report.as_ref(),
             release: group.release.as_ref().filter(|release| release.target == target),
@@ -63,40 +63,40 @@ impl Queries<'_> {
             is_running: self.state.cluster.switches().running,
             can_undo: self.admission().rollback_target(name, None).is_ok_and(|back| !back.is_present),
         };
-        Some(RolloutView { name: name.to_string(), ..look.view(instances.clone()) })
+        Some(RolloutView { name: name.to_string(), ..snapshot.view(instances.clone()) })
     }
 
     fn instances(&self, name: &GroupName, group: &Group, facts: &GroupFacts<'_>) -> Vec<RolloutInstance> {
         let sight = ReportedPods::of(self.reports, name, group);
         let spec = &group.record.spec;
         let min_ready = spec.min_ready();
-        let pod = |slot: &Slot, seen: Option<&PodFacts>| {
-            let ready = readiness(facts, slot, seen, self.now);
+        let pod = |instance: &Instance, seen: Option<&PodFacts>| {
+            let ready = readiness(facts, instance, seen, self.now);
             let gates = spec.readiness_gates.iter();
-            let is_true = |gate: &String| slot.draining.is_none() && slot.gates.contains_key(gate);
+            let is_true = |gate: &String| instance.draining.is_none() && instance.gates.contains_key(gate);
             let containers = seen.map(|seen| seen.containers.as_slice()).unwrap_or_default();
             RolloutPod {
-                revision: slot.version,
-                node: slot.node.clone(),
+                revision: instance.version,
+                node: instance.node.clone(),
                 ready: ready.ready,
                 available: is_available(ready, min_ready, self.now.into()),
-                draining: slot.draining.is_some(),
+                draining: instance.draining.is_some(),
                 gates: gates.map(|gate| (gate.clone(), is_true(gate))).collect(),
                 ips: containers.iter().map(|container| container.ip.clone()).collect(),
                 node_ports: containers.iter().map(|container| container.node_port).collect(),
                 containers: containers.iter().map(|container| container.id.clone()).collect(),
-                why: if ready.ready { String::new() } else { why(slot, seen, spec, self.now) },
+                why: if ready.ready { String::new() } else { why(instance, seen, spec, self.now) },
             }
         };
-        let shown = group.slots().iter().enumerate().filter(|(_, slot)| slot.filling != Filling::Nothing);
-        let shown = shown.map(|(index, slot)| {
-            let look = |seen: &[Option<&'_ PodFacts>]| seen.get(index).copied().flatten().cloned();
-            let (own, beside) = (look(&sight.seen), look(&sight.beside));
-            let own = (slot.filling == Filling::Pod).then(|| pod(slot, own.as_ref()));
-            let beside = slot.next.as_deref().map(|next| pod(next, beside.as_ref()));
+        let shown = group.instances().iter().enumerate().filter(|(_, instance)| instance.presence != Presence::Free);
+        let shown = shown.map(|(index, instance)| {
+            let facts_of = |seen: &[Option<&'_ PodFacts>]| seen.get(index).copied().flatten().cloned();
+            let (own, beside) = (facts_of(&sight.seen), facts_of(&sight.beside));
+            let own = (instance.presence == Presence::Pod).then(|| pod(instance, own.as_ref()));
+            let beside = instance.next.as_deref().map(|next| pod(next, beside.as_ref()));
             RolloutInstance {
-                instance: pod_id(name, index, slot).instance,
-                unit: slot.unit.clone(),
+                instance: pod_id(name, index, instance).instance,
+                unit: instance.unit.clone(),
                 pods: own.into_iter().chain(beside).collect(),
             }
         });
@@ -115,7 +115,7 @@ fn units(group: &Group) -> Vec<String> {
 }
 
 impl RolloutSnapshot<'_> {
-    /// The present revision is a copy of an earlier one. A group that adopted containers has equals too, and goes nowhere back.
+    /// The present revision is a copy of an earlier one. A group that adopted containers has `equals` too, but is no rollback.
     fn is_copy(&self) -> bool {
         let present = self.group.record.spec.version;
         let known = self.group.past.revisions.iter().find(|revision| revision.number == present);
@@ -248,7 +248,7 @@ impl RolloutSnapshot<'_> {
     pub(super) fn unavailable(&self) -> Vec<u32> {
         let is_stopped = |number: u32| {
             let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
-            self.group.slots().get(index).is_some_and(|slot| slot.target == TargetState::Stop)
+            self.group.instances().get(index).is_some_and(|instance| instance.target == TargetState::Stop)
         };
         let is_skipped = |number: u32| self.release.is_some_and(|release| release.excused.contains_key(&number));
         let is_done = |it: &RolloutInstance| it.pods.iter().any(|pod| self.is_updated(pod.revision) && pod.available);

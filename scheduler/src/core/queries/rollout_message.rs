@@ -1,6 +1,6 @@
 //! The texts of a rollout: what it waits for, and what would help.
 
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::PodFacts;
 use contract::rollout_view::{RolloutInstance, RolloutPod, RolloutStatus};
 use contract::spec::PodGroupSpec;
@@ -107,8 +107,8 @@ impl RolloutSnapshot<'_> {
     /// The instances that a client must declare drained; none when the group does not require it.
     fn draining_text(&self) -> Option<String> {
         let is_asked = self.group.record.spec.drain.as_ref().is_some_and(|drain| drain.needs_answer);
-        let is_unanswered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| !draining.is_answered);
-        let unanswered = (1..).zip(self.group.slots()).filter(|(_, slot)| slot.pods().any(is_unanswered));
+        let is_unanswered = |pod: &Instance| pod.draining.as_ref().is_some_and(|draining| !draining.is_answered);
+        let unanswered = (1..).zip(self.group.instances()).filter(|(_, instance)| instance.pods().any(is_unanswered));
         let unanswered: Vec<u32> = unanswered.map(|(number, _)| number).collect();
         let first = unanswered.first().filter(|_| is_asked)?;
         let waits = instances(&unanswered);
@@ -127,21 +127,21 @@ impl RolloutSnapshot<'_> {
 }
 
 /// Why a pod is not ready, as far as known.
-pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
+pub(super) fn why(instance: &Instance, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
     let closed: Vec<&str> =
-        spec.readiness_gates.iter().filter(|gate| !slot.gates.contains_key(*gate)).map(String::as_str).collect();
+        spec.readiness_gates.iter().filter(|gate| !instance.gates.contains_key(*gate)).map(String::as_str).collect();
     let error = seen.map(|seen| seen.last_error.as_str()).filter(|error| !error.is_empty());
-    if !slot.why.is_empty() {
-        slot.why.clone()
+    if !instance.why.is_empty() {
+        instance.why.clone()
     } else if let Some(error) = error {
         error.to_owned()
     } else if let Some(exit) = seen.and_then(PodFacts::present_exit) {
         exit.describe(now)
-    } else if slot.draining.is_some() {
+    } else if instance.draining.is_some() {
         "it is being taken out of service".to_owned()
-    } else if slot.node.is_none() {
+    } else if instance.node.is_none() {
         "it has no place yet".to_owned()
-    } else if slot.leaves.is_some() {
+    } else if instance.leaves.is_some() {
         "its previous node has not confirmed that the old pod is gone".to_owned()
     } else if seen.is_none() {
         "its node has not reported it yet".to_owned()

@@ -39,14 +39,14 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
             bundle.writes.push(set_record(leading, name, record));
         }
         if plan.store {
-            bundle.put_slots(name, &plan.slots);
+            bundle.put_instances(name, &plan.instances);
             leading.retry_unschedulable();
         }
-        leading.state.set_slots(name, plan.slots);
+        leading.state.set_instances(name, plan.instances);
         bundle.changes = before.map(|before| before.changes_to(&leading.state.assignments(name))).unwrap_or_default();
         bundle.decided = commit::durability::decided_now(leading, name);
-    } else if leading.state.groups.get(name).is_some_and(|group| group.slots() != plan.slots) {
-        leading.state.set_slots(name, plan.slots);
+    } else if leading.state.groups.get(name).is_some_and(|group| group.instances() != plan.instances) {
+        leading.state.set_instances(name, plan.instances);
     }
     if let Some((release, group)) = plan.release.zip(leading.state.groups.get_mut(name)) {
         if !(plan.store && leading.settings.faults.has(Mutant::ForgetsReleases)) {
@@ -62,7 +62,7 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
     }
 }
 
-/// Whether the same slots mean other orders with this record.
+/// Whether the same instances mean other orders with this record.
 fn orders_otherwise(leading: &Leading<'_>, name: &GroupName, after: &GroupRecord) -> bool {
     let Some(before) = leading.state.groups.get(name).map(|group| &group.record) else { return true };
     let ordered = |record: &GroupRecord| GroupRecord {

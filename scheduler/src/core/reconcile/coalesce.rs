@@ -30,7 +30,7 @@ pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChang
     let name = change.pod.group.clone();
     match leading.state.groups.get(&name) {
         Some(group) if is_starting(group) && is_expected(change) => {
-            if leading.reports.arrived(&name) < group.slots().len() {
+            if leading.reports.arrived(&name) < group.instances().len() {
                 return leading.lead.timers.set_once(Timer::Coalesced(name), leading.now + CHECK_EVERY);
             }
         }
@@ -45,7 +45,7 @@ pub(in crate::core) fn check_coalesced(leading: &mut Leading<'_>, name: GroupNam
         leading.lead.queue.forget_arrived(&name);
         return;
     };
-    let (arrived, instances) = (leading.reports.arrived(&name), group.slots().len());
+    let (arrived, instances) = (leading.reports.arrived(&name), group.instances().len());
     let more = leading.lead.queue.note_arrived(&name, arrived);
     leading.lead.timers.set_once(Timer::Coalesced(name.clone()), leading.now + CHECK_EVERY);
     if more.saturating_mul(PARTS) < instances {

@@ -134,7 +134,7 @@ fn needed(leading: &Leading<'_>, name: &GroupName, entry: &Dependency) -> (BTree
 fn count_as_users(leading: &Leading<'_>, groups: &BTreeSet<GroupName>) -> bool {
     let runs = |name: &GroupName| {
         let group = leading.state.groups.get(name);
-        group.is_some_and(|group| group.slots().iter().any(|slot| slot.target == TargetState::Run))
+        group.is_some_and(|group| group.instances().iter().any(|instance| instance.target == TargetState::Run))
     };
     !leading.has_mutant(Mutant::NeedsOfRunning) || groups.iter().any(runs)
 }

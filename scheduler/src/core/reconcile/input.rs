@@ -15,7 +15,7 @@ use contract::command::Operation;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Liveness;
-use contract::record::{Filling, GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance, Presence};
 use contract::report::{EngineState, PodFacts};
 use contract::state::RunState;
 use contract::switches::Constraint;
@@ -34,43 +34,43 @@ pub(in crate::core) struct GroupInput<'a> {
     pub(in crate::core) state: &'a State,
     pub(in crate::core) settings: &'a Settings,
     pub(in crate::core) sight: ReportedPods<'a>,
-    pub(in crate::core) surplus: &'a Terminating,
+    pub(in crate::core) terminating: &'a Terminating,
     /// For each instance that leaves a node, whether the node confirmed that the pod is gone.
     pub(in crate::core) vacated: Vec<bool>,
-    /// Something of the group that must go is still there.
-    pub(in crate::core) lingers: bool,
-    /// Since when decisions are known to be stored.
+    /// A node that is not lost still runs pods that the group no longer has.
+    pub(in crate::core) has_leftovers: bool,
+    /// Commit time of each decision.
     pub(in crate::core) known: &'a BTreeMap<Timestamp, Timestamp>,
     /// The nodes sorted for placement, if the caller has them.
-    pub(in crate::core) standings: Option<&'a LoadRanking>,
+    pub(in crate::core) ranking: Option<&'a LoadRanking>,
 }
 
 impl GroupInput<'_> {
-    /// Looks at a group with this record as the planner does.
-    pub(in crate::core) fn look<T>(
+    /// Calls `plan` with the planner's input for a group that has this record.
+    pub(in crate::core) fn plan_with<T>(
         &self,
         group: &Group,
         record: &GroupRecord,
-        see: impl FnOnce(&GroupFacts<'_>) -> T,
+        plan: impl FnOnce(&GroupFacts<'_>) -> T,
     ) -> T {
         let constraints: Vec<String> = self.state.cluster.constraints().values().map(Constraint::expression).collect();
-        see(&GroupFacts {
+        plan(&GroupFacts {
             record,
             revisions: &group.revisions,
             timeouts: self.settings.patience(),
-            slots: group.slots(),
+            instances: group.instances(),
             observed: &self.sight.seen,
             vacated: &self.vacated,
-            has_leftovers: self.lingers,
+            has_leftovers: self.has_leftovers,
             observed_surge: &self.sight.beside,
-            leaving: &self.surplus.leaving,
-            strays: self.surplus.strays,
+            leaving: &self.terminating.leaving,
+            terminating_removed: self.terminating.terminating_removed,
             committed: self.known,
             release: group.release.as_ref(),
             guard_enabled: self.state.cluster.switches().guarding,
             constraints: &constraints,
             nodes: &self.state.nodes,
-            ranking: self.standings,
+            ranking: self.ranking,
             placed_pods: self.state,
         })
     }
@@ -79,13 +79,13 @@ impl GroupInput<'_> {
 /// Every instance of a group.
 pub(in crate::core) const ALL: RangeInclusive<u32> = 0..=u32::MAX;
 
-/// Pods that are to go.
+/// Pods that still stop: no longer ordered, but reported by a node.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Terminating {
-    /// By slot.
+    /// By instance.
     pub(super) leaving: Vec<u32>,
     /// Pods with a number that is no instance of the group.
-    pub(super) strays: u32,
+    pub(super) terminating_removed: u32,
     /// Where they are.
     pub(super) nodes: BTreeSet<NodeName>,
 }
@@ -107,7 +107,7 @@ pub(super) fn terminating(leading: &Leading<'_>, name: &GroupName, group: &Group
     let is_counted =
         |(node, _): &(&NodeName, &PodId)| leading.state.nodes.contains_key(*node) && !is_lost(leading, node);
     let mut terminating = counted(name, group, ordered.chain(reported).filter(is_counted));
-    terminating.nodes.extend(unheard(leading, group));
+    terminating.nodes.extend(unreported(leading, group));
     terminating
 }
 
@@ -117,19 +117,19 @@ fn predecessors(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Vec<u
     if group.record.proven == Some(group.record.spec.version) {
         return Vec::new();
     }
-    let replaced = |(index, slot): (usize, &Slot)| {
-        let node = slot.node.as_ref().filter(|_| slot.since.happened() && slot.leaves.is_none())?;
-        let own = pod_id(name, index, slot);
+    let replaced = |(index, instance): (usize, &Instance)| {
+        let node = instance.node.as_ref().filter(|_| instance.since.happened() && instance.leaves.is_none())?;
+        let own = pod_id(name, index, instance);
         let others =
             leading.reports.pods(node, pods_of(name, own.instance..=own.instance)).filter(|(pod, _)| **pod != own);
         u32::try_from(others.filter(|(_, facts)| facts.state == RunState::Success).count()).ok()
     };
-    group.slots().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
+    group.instances().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
 }
 
 /// For a group with an open rollout: a node that has not reported to this leader yet. The group is reconciled again when it
 /// does. One is enough, because that plan finds the next one.
-fn unheard(leading: &Leading<'_>, group: &Group) -> Option<NodeName> {
+fn unreported(leading: &Leading<'_>, group: &Group) -> Option<NodeName> {
     let is_done = |release: &RolloutState| release.is_completed(group.record.spec.version);
     let mut hosts = leading.state.nodes.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
     hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
@@ -140,38 +140,42 @@ pub(in crate::core) fn counted<'a>(
     group: &Group,
     found: impl Iterator<Item = (&'a NodeName, &'a PodId)>,
 ) -> Terminating {
-    let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
+    let settled = group.placed(name).filter(|(_, _, instance)| instance.leaves.is_none());
     let wanted: BTreeSet<(&NodeName, PodId)> = settled.map(|(node, pod, _)| (node, pod)).collect();
     let going: BTreeSet<(&NodeName, PodId)> = found.map(|(node, pod)| (node, pod.clone())).collect();
-    let mut surplus = Terminating { leaving: vec![0; group.slots().len()], ..Terminating::default() };
+    let mut terminating = Terminating { leaving: vec![0; group.instances().len()], ..Terminating::default() };
     for (node, pod) in going.difference(&wanted) {
-        surplus.nodes.insert((*node).clone());
+        terminating.nodes.insert((*node).clone());
         let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
         let is_instance =
-            |index: &usize| group.slots().get(*index).is_some_and(|slot| slot.filling != Filling::Nothing);
+            |index: &usize| group.instances().get(*index).is_some_and(|instance| instance.presence != Presence::Free);
         match index.filter(is_instance) {
-            Some(index) => surplus.leaving[index] += 1,
-            None => surplus.strays += 1,
+            Some(index) => terminating.leaving[index] += 1,
+            None => terminating.terminating_removed += 1,
         }
     }
-    surplus
+    terminating
 }
 
 /// For each instance, whether the node that it leaves confirmed that its pod is gone.
-pub(super) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
-    (1..).zip(slots).map(|(instance, slot)| is_confirmed_gone(leading, name, instance, slot)).collect()
+pub(super) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, instances: &[Instance]) -> Vec<bool> {
+    (1..).zip(instances).map(|(number, instance)| is_confirmed_gone(leading, name, number, instance)).collect()
 }
 
-fn is_confirmed_gone(leading: &Leading<'_>, name: &GroupName, instance: u32, slot: &Slot) -> bool {
-    let Some(node) = slot.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
+fn is_confirmed_gone(leading: &Leading<'_>, name: &GroupName, number: u32, instance: &Instance) -> bool {
+    let Some(node) = instance.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
     // Docker that does not answer proves nothing about containers, nor does a lost node. The planner decides which instances
     // need not wait.
     let blind = |node| leading.state.nodes.get(node).is_some_and(|host| host.engine != EngineState::Up);
     // The surge pod may run on the node that the current pod leaves.
-    let beside = slot.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
-    let beside =
-        beside.map(|next| PodId { group: name.clone(), instance, version: next.named_version(), drift: next.drift });
-    has_none_of(leading, node, pods_of(name, instance..=instance), beside.as_ref())
+    let beside = instance.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
+    let beside = beside.map(|next| PodId {
+        group: name.clone(),
+        instance: number,
+        version: next.named_version(),
+        drift: next.drift,
+    });
+    has_none_of(leading, node, pods_of(name, number..=number), beside.as_ref())
         && !blind(node)
         && !is_lost(leading, node)
 }
@@ -196,13 +200,15 @@ pub(super) fn is_lost(leading: &Leading<'_>, node: &NodeName) -> bool {
 /// Makes sure that the group is reconciled again when a node that it waits for reports.
 pub(super) fn await_confirmations(leading: &mut Leading<'_>, name: &GroupName, left_before: &[Option<NodeName>]) {
     let Some(group) = leading.state.groups.get(name) else { return };
-    let leaving = |slot: &Slot| slot.leaves.clone();
+    let leaving = |instance: &Instance| instance.leaves.clone();
     let nodes: Vec<NodeName> =
-        group.slots().iter().filter_map(leaving).chain(group.unconfirmed_nodes.clone()).collect();
+        group.instances().iter().filter_map(leaving).chain(group.unconfirmed_nodes.clone()).collect();
     // A node that had nothing to remove will not report a change.
     let before = left_before.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-    let at_once = (1..).zip(group.slots()).zip(before).any(|((instance, slot), before)| {
-        slot.leaves.is_some() && slot.leaves.as_ref() != before && is_confirmed_gone(leading, name, instance, slot)
+    let at_once = (1..).zip(group.instances()).zip(before).any(|((number, instance), before)| {
+        instance.leaves.is_some()
+            && instance.leaves.as_ref() != before
+            && is_confirmed_gone(leading, name, number, instance)
     });
     for node in nodes {
         leading.lead.queue.wait_for(node, name);
@@ -254,7 +260,7 @@ pub(super) fn is_lingering(leading: &Leading<'_>, name: &GroupName, group: &Grou
     nodes.any(|node| leading.reports.pods(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)).next().is_some())
 }
 
-/// What is reported of exactly the pods of a group's slots.
+/// What is reported of exactly the pods of a group's instances.
 pub(in crate::core) struct ReportedPods<'a> {
     pub(in crate::core) seen: Vec<Option<&'a PodFacts>>,
     /// The surge pods of the same instances.
@@ -263,14 +269,14 @@ pub(in crate::core) struct ReportedPods<'a> {
 
 impl<'a> ReportedPods<'a> {
     pub(in crate::core) fn of(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
-        let look = |index: usize, pod: Option<&Slot>| {
-            let pod = pod.filter(|pod| pod.filling == Filling::Pod)?;
+        let facts_of = |index: usize, pod: Option<&Instance>| {
+            let pod = pod.filter(|pod| pod.presence == Presence::Pod)?;
             reports.pod(pod.node.as_ref()?, &pod_id(name, index, pod))
         };
-        let slots = || group.slots().iter().enumerate();
+        let instances = || group.instances().iter().enumerate();
         Self {
-            seen: slots().map(|(index, slot)| look(index, Some(slot))).collect(),
-            beside: slots().map(|(index, slot)| look(index, slot.next.as_deref())).collect(),
+            seen: instances().map(|(index, instance)| facts_of(index, Some(instance))).collect(),
+            beside: instances().map(|(index, instance)| facts_of(index, instance.next.as_deref())).collect(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use contract::name::{GroupName, NodeName};
-use contract::record::Slot;
+use contract::record::Instance;
 use planner::group::plan_group;
 
 use crate::core::commands;
@@ -146,7 +146,7 @@ impl Leading<'_> {
         while planned < INSTANCES_PER_INPUT {
             let Some(name) = self.lead.queue.marked.pop_first() else { return };
             self.reconcile(&Object::Group(name.clone()), |leading| leading.reconcile_group(&name));
-            let instances = self.state.groups.get(&name).map_or(0, |group| group.slots().len());
+            let instances = self.state.groups.get(&name).map_or(0, |group| group.instances().len());
             planned += instances.max(SMALLEST_COST);
         }
     }
@@ -181,32 +181,32 @@ impl Leading<'_> {
         let need = group.need(group.record.spec.version);
         self.state.nodes.prepare(need);
         let Some(group) = self.state.groups.get(name) else { return };
-        let surplus = input::terminating(self, name, group);
+        let terminating = input::terminating(self, name, group);
         let faults = self.settings.faults;
         let sight = faults.reported_pods(self.reports, name, group);
         let record = faults.falsify_record(&group.record);
-        let scene = GroupInput {
+        let input = GroupInput {
             state: self.state,
             settings: self.settings,
             sight,
-            surplus: &surplus,
-            vacated: input::confirmed_gone(self, name, group.slots()),
-            lingers: input::is_lingering(self, name, group),
+            terminating: &terminating,
+            vacated: input::confirmed_gone(self, name, group.instances()),
+            has_leftovers: input::is_lingering(self, name, group),
             known: self.lead.commit_times.of(name),
-            standings: Some(self.state.nodes.standings()),
+            ranking: Some(self.state.nodes.ranking()),
         };
         faults.panic_on(&group.record.spec.pod, group.is_removing());
-        let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));
+        let plan = input.plan_with(group, &record, |facts| plan_group(facts, self.now));
         let plan = faults.falsify_plan(&group.record, plan);
         self.lead.timers.set(Timer::Group(name.clone()), plan.wake_at);
-        let (removing, before) = (group.is_removing(), nodes_left(group.slots()));
-        self.lead.queue.rate_limit.planned(group.slots().len(), self.now);
+        let (removing, before) = (group.is_removing(), nodes_left(group.instances()));
+        self.lead.queue.rate_limit.planned(group.instances().len(), self.now);
         if removing {
             removal::finish_removal(self, name, &plan);
         } else {
             apply::conclude(self, name, plan);
         }
-        for node in surplus.nodes {
+        for node in terminating.nodes {
             self.lead.queue.wait_for(node, name);
         }
         input::await_confirmations(self, name, &before);
@@ -214,8 +214,8 @@ impl Leading<'_> {
 }
 
 /// The node each instance leaves.
-fn nodes_left(slots: &[Slot]) -> Vec<Option<NodeName>> {
-    slots.iter().map(|slot| slot.leaves.clone()).collect()
+fn nodes_left(instances: &[Instance]) -> Vec<Option<NodeName>> {
+    instances.iter().map(|instance| instance.leaves.clone()).collect()
 }
 
 impl Leading<'_> {

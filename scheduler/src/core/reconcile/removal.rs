@@ -15,7 +15,7 @@ use contract::command::{Operation, Refusal, Removal};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::query::Liveness;
-use contract::record::{Filling, GroupRecord, OperationRecord, Slot};
+use contract::record::{GroupRecord, Instance, OperationRecord, Presence};
 use planner::group::{GroupPlan, tombstones};
 
 use crate::core::commit::{Bundle, OrderChange};
@@ -86,7 +86,7 @@ fn pods_withdrawn(leading: &Leading<'_>, name: &GroupName) -> Vec<OrderChange> {
 /// The instances of a group that is being removed leave their nodes.
 pub(super) fn evict(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name).filter(|group| group.is_removing()) else { return };
-    if group.slots().iter().any(|slot| slot.filling != Filling::Nothing) {
+    if group.instances().iter().any(|instance| instance.presence != Presence::Free) {
         let bundle = evict_all(leading, name, Keep::Tombstones);
         return leading.decide(bundle);
     }
@@ -97,22 +97,22 @@ pub(super) fn evict(leading: &mut Leading<'_>, name: &GroupName) {
 /// Takes every instance of a group from its node.
 pub(in crate::core) fn evict_all(leading: &mut Leading<'_>, name: &GroupName, keep: Keep) -> Bundle {
     let Some(group) = leading.state.groups.get_mut(name) else { return Bundle::default() };
-    let placed = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.node.clone());
-    let left = group.slots().iter().filter_map(|slot| slot.leaves.clone());
+    let placed = group.instances().iter().flat_map(Instance::pods).filter_map(|pod| pod.node.clone());
+    let left = group.instances().iter().filter_map(|instance| instance.leaves.clone());
     let nodes: Vec<NodeName> = placed.chain(left).collect();
     group.unconfirmed_nodes.extend(nodes);
-    let effects = moves(name, group.slots(), &[], leading.now);
+    let effects = moves(name, group.instances(), &[], leading.now);
     let is_stateful = |version| group.pod(version).is_some_and(|pod| pod.is_stateful());
-    let tombstones = group.slots().iter().map(|slot| match keep {
-        // Of the others, too, the next leader knows which nodes had them.
-        Keep::Tombstones => tombstones::of(slot, is_stateful).or_else(|| tombstones::of(slot, |_| true)),
+    let tombstones = group.instances().iter().map(|instance| match keep {
+        // Stateless instances get tombstones too, so that the next leader knows their nodes.
+        Keep::Tombstones => tombstones::of(instance, is_stateful).or_else(|| tombstones::of(instance, |_| true)),
         Keep::Nothing => None,
     });
     let tombstones = tombstones::trimmed(tombstones);
     let mut bundle = Bundle { effects, ..Bundle::default() };
-    bundle.put_slots(name, &tombstones);
+    bundle.put_instances(name, &tombstones);
     let before = leading.state.assignments(name);
-    leading.state.set_slots(name, tombstones);
+    leading.state.set_instances(name, tombstones);
     bundle.changes = before.changes_to(&leading.state.assignments(name));
     leading.retry_unschedulable();
     bundle
@@ -120,20 +120,21 @@ pub(in crate::core) fn evict_all(leading: &mut Leading<'_>, name: &GroupName, ke
 
 /// Drops the tombstones of instances whose node confirmed that they are gone, or is not waited for any longer.
 fn drop_tombstones(leading: &mut Leading<'_>, name: &GroupName) {
-    let Some(group) = leading.state.groups.get(name).filter(|group| !group.slots().is_empty()) else { return };
-    let is_waited_for = |slot: &Slot| {
-        let host = slot.leaves.as_ref().and_then(|node| leading.state.nodes.get(node));
-        let is_stateful = || group.pod(slot.version).is_some_and(|pod| pod.is_stateful());
+    let Some(group) = leading.state.groups.get(name).filter(|group| !group.instances().is_empty()) else { return };
+    let is_waited_for = |instance: &Instance| {
+        let host = instance.leaves.as_ref().and_then(|node| leading.state.nodes.get(node));
+        let is_stateful = || group.pod(instance.version).is_some_and(|pod| pod.is_stateful());
         host.is_some_and(|host| host.liveness != Liveness::Lost || (!host.decommissioned && is_stateful()))
     };
-    let confirmed = input::confirmed_gone(leading, name, group.slots());
-    let left = group.slots().iter().zip(confirmed);
-    let left = left.map(|(slot, is_confirmed)| (!is_confirmed && is_waited_for(slot)).then(|| slot.clone()));
+    let confirmed = input::confirmed_gone(leading, name, group.instances());
+    let left = group.instances().iter().zip(confirmed);
+    let left =
+        left.map(|(instance, is_confirmed)| (!is_confirmed && is_waited_for(instance)).then(|| instance.clone()));
     let left = tombstones::trimmed(left);
-    if left.as_slice() != group.slots() {
+    if left.as_slice() != group.instances() {
         let mut bundle = Bundle::default();
-        bundle.put_slots(name, &left);
-        leading.state.set_slots(name, left);
+        bundle.put_instances(name, &left);
+        leading.state.set_instances(name, left);
         leading.decide(bundle);
     }
 }
@@ -155,7 +156,7 @@ pub(super) fn finish_removal(leading: &mut Leading<'_>, name: &GroupName, plan: 
 /// The nodes that must confirm that nothing of a removed group is left. Its tombstones name them. Without tombstones an older
 /// version removed the group, and every node must confirm its newest order.
 pub(in crate::core) fn nodes_of_removed(group: &Group, all: &[NodeName]) -> BTreeSet<NodeName> {
-    let named = group.slots().iter().flat_map(|slot| slot.leaves.iter().chain(&slot.node)).cloned();
+    let named = group.instances().iter().flat_map(|instance| instance.leaves.iter().chain(&instance.node)).cloned();
     let named: BTreeSet<NodeName> = named.collect();
     if named.is_empty() { all.iter().cloned().collect() } else { named }
 }

@@ -6,7 +6,7 @@
 use contract::command::Operation;
 use contract::name::{GroupName, NodeName};
 use contract::query::Liveness;
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::report::EngineState;
 use contract::state::{HealthState, RunState, TargetState};
 
@@ -29,10 +29,10 @@ pub(in crate::core) fn of_moves(state: &State, reports: &ReportCache, name: &Gro
         let reason = format!("waits until the operation {} of PodGroup {name} is over", operation.kind.word());
         return Some(Wait { reason, is_stalled: true });
     }
-    let is_kept = |slot: &Slot| slot.filling == Filling::Pod && slot.target == TargetState::Run;
-    let kept = || (0..).zip(group.slots()).filter(|(_, slot)| is_kept(slot));
-    let stalled = kept().find_map(|(index, slot)| {
-        let node = [slot.leaves.as_ref(), slot.node.as_ref()]
+    let is_kept = |instance: &Instance| instance.presence == Presence::Pod && instance.target == TargetState::Run;
+    let kept = || (0..).zip(group.instances()).filter(|(_, instance)| is_kept(instance));
+    let stalled = kept().find_map(|(index, instance)| {
+        let node = [instance.leaves.as_ref(), instance.node.as_ref()]
             .into_iter()
             .flatten()
             .find(|node| node_problem(state, node).is_some())?;
@@ -41,8 +41,8 @@ pub(in crate::core) fn of_moves(state: &State, reports: &ReportCache, name: &Gro
     if let Some(reason) = stalled {
         return Some(Wait { reason, is_stalled: true });
     }
-    let moving = kept().find_map(|(index, slot)| {
-        Some(format!("waits for instance {} {}", index + 1, unfinished(reports, name, index, slot)?))
+    let moving = kept().find_map(|(index, instance)| {
+        Some(format!("waits for instance {} {}", index + 1, unfinished(reports, name, index, instance)?))
     });
     moving.map(|reason| Wait { reason, is_stalled: false })
 }
@@ -60,12 +60,12 @@ fn node_problem(state: &State, node: &NodeName) -> Option<&'static str> {
 }
 
 /// What an instance has yet to do before the next one moves.
-fn unfinished(reports: &ReportCache, name: &GroupName, index: usize, slot: &Slot) -> Option<String> {
-    let Some(node) = &slot.node else { return Some("to find a place".to_owned()) };
-    if let Some(left) = &slot.leaves {
+fn unfinished(reports: &ReportCache, name: &GroupName, index: usize, instance: &Instance) -> Option<String> {
+    let Some(node) = &instance.node else { return Some("to find a place".to_owned()) };
+    if let Some(left) = &instance.leaves {
         return Some(format!("to leave {left}"));
     }
-    let seen = reports.pod(node, &pod_id(name, index, slot));
+    let seen = reports.pod(node, &pod_id(name, index, instance));
     match seen.map(|seen| (seen.state, seen.health)) {
         Some((RunState::Success, HealthState::None | HealthState::Healthy)) => None,
         Some((RunState::Success, HealthState::Starting | HealthState::Unhealthy)) => {

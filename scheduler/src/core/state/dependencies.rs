@@ -1,6 +1,6 @@
 //! Dependency pods: their records, the instances that need them, and where they run.
 //!
-//! The needs follow from the instances of groups and change together with them ([`State::set_slots`] calls
+//! The needs follow from the instances of groups and change together with them ([`State::set_instances`] calls
 //! [`Dependencies::set_uses`]), so they cannot diverge. The name of a dependency pod on a node is composed of three names, and
 //! two different triples may give the same name; a place whose name is taken is refused.
 
@@ -13,7 +13,7 @@ use contract::keys;
 use contract::layout::{self, Owner};
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
-use contract::record::{DependencyRecord, Pair, Slot};
+use contract::record::{DependencyRecord, Instance, Pair};
 use contract::spec::PodSpec;
 use contract::state::{DependencyPolicy, RestartPolicy, TargetState};
 use contract::time::Timestamp;
@@ -136,10 +136,10 @@ fn uses_of(group: &Group) -> Uses {
     if group.revisions.values().all(|revision| revision.pod.dependencies.is_empty()) {
         return uses;
     }
-    for slot in group.slots().iter().flat_map(Slot::pods) {
-        let (Some(node), Some(pod)) = (&slot.node, group.pod(slot.version)) else { continue };
+    for instance in group.instances().iter().flat_map(Instance::pods) {
+        let (Some(node), Some(pod)) = (&instance.node, group.pod(instance.version)) else { continue };
         for dependency in &pod.dependencies {
-            // A text that cannot be a name names nothing that could ever exist.
+            // An invalid name matches no dependency pod.
             let Ok(name) = dependency.pod_name.parse() else { continue };
             let namespace = match dependency.policy {
                 DependencyPolicy::Namespace => pod.namespace.clone(),

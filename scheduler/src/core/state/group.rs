@@ -7,7 +7,7 @@ use std::sync::Arc;
 use contract::command::{Operation, Removal};
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
-use contract::record::{GroupRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, Instance, RevisionsRecord};
 use contract::spec::PodSpec;
 use planner::group::Revision;
 use planner::placement::Need;
@@ -19,7 +19,7 @@ pub(in crate::core) struct Group {
     pub(in crate::core) record: GroupRecord,
     /// The record's pod specs by version, shared with the orders that carry them.
     pub(in crate::core) revisions: BTreeMap<u32, Revision>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) instances: Vec<Instance>,
     /// The progress of its rollout.
     pub(in crate::core) release: Option<RolloutState>,
     /// Its revisions as stored, or about to be.
@@ -40,7 +40,7 @@ impl Group {
         Self {
             record,
             revisions,
-            slots: Vec::new(),
+            instances: Vec::new(),
             release: None,
             past: RevisionsRecord::default(),
             report: None,
@@ -54,12 +54,12 @@ impl Group {
     }
     /// The same group with another record.
     pub(in crate::core) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
-        let Self { slots, release, past, report, unconfirmed_nodes, .. } = self.clone();
-        Self { slots, release, past, report, unconfirmed_nodes, ..Self::new(record, quota_cores) }
+        let Self { instances, release, past, report, unconfirmed_nodes, .. } = self.clone();
+        Self { instances, release, past, report, unconfirmed_nodes, ..Self::new(record, quota_cores) }
     }
     /// The same group with its instances elsewhere.
-    pub(in crate::core) fn with_slots(&self, slots: Vec<Slot>) -> Self {
-        Self { slots, ..self.clone() }
+    pub(in crate::core) fn with_instances(&self, instances: Vec<Instance>) -> Self {
+        Self { instances, ..self.clone() }
     }
     /// What one instance of a version takes; the present one's when that version is not known any more.
     pub(in crate::core) fn need(&self, version: u32) -> Need {
@@ -72,29 +72,33 @@ impl Group {
     fn revision(&self, version: u32) -> Option<&Revision> {
         self.revisions.get(&version).or_else(|| self.revisions.get(&self.record.spec.version))
     }
-    pub(in crate::core) fn slots(&self) -> &[Slot] {
-        &self.slots
+    pub(in crate::core) fn instances(&self) -> &[Instance] {
+        &self.instances
     }
     /// The version a pod of it has; for one that is on its way out, the version in its name.
     pub(in crate::core) fn version_of(&self, pod: &PodId) -> u32 {
         let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
-        let mut pods = index.and_then(|index| self.slots.get(index)).into_iter().flat_map(Slot::pods);
-        let same = |slot: &&Slot| (slot.named_version(), slot.drift) == (pod.version, pod.drift);
-        pods.find(same).map_or(pod.version, |slot| slot.version)
+        let mut pods = index.and_then(|index| self.instances.get(index)).into_iter().flat_map(Instance::pods);
+        let same = |instance: &&Instance| (instance.named_version(), instance.drift) == (pod.version, pod.drift);
+        pods.find(same).map_or(pod.version, |instance| instance.version)
     }
     /// The highest number an instance of it has or is to have.
     pub(in crate::core) fn highest_number(&self) -> u32 {
         let wanted = u32::try_from(self.record.spec.num_instances).unwrap_or(0);
-        let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        let instances = u32::try_from(self.instances.len()).unwrap_or(u32::MAX);
         // The numbers of a group with a strategy may have gaps; surplus instances of a serial group are about to be removed.
-        if self.record.spec.has_strategy() { wanted.max(slots) } else { wanted }
+        if self.record.spec.has_strategy() { wanted.max(instances) } else { wanted }
     }
     /// Its pods that have a place, with where that is.
     pub(in crate::core) fn placed<'a>(
         &'a self,
         name: &'a GroupName,
-    ) -> impl Iterator<Item = (&'a NodeName, PodId, &'a Slot)> {
-        let pods = self.slots.iter().enumerate().flat_map(|(index, slot)| slot.pods().map(move |pod| (index, pod)));
+    ) -> impl Iterator<Item = (&'a NodeName, PodId, &'a Instance)> {
+        let pods = self
+            .instances
+            .iter()
+            .enumerate()
+            .flat_map(|(index, instance)| instance.pods().map(move |pod| (index, pod)));
         pods.filter_map(move |(index, pod)| Some((pod.node.as_ref()?, pod_id(name, index, pod), pod)))
     }
     /// It only waits for its last containers to go; to users it does not exist.
@@ -109,7 +113,7 @@ impl Group {
     pub(in crate::core) fn is_listed(&self) -> bool {
         self.is_present() || (self.is_removing() && self.record.removal == Removal::Foreground)
     }
-    /// It exists to users.
+    /// Not orphaned and not being removed: the API shows it.
     pub(in crate::core) fn is_present(&self) -> bool {
         !self.is_removing() && !self.is_orphan()
     }
@@ -120,23 +124,23 @@ pub(in crate::core) fn is_removal(record: &GroupRecord) -> bool {
     record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
 }
 
-/// Every pod some instances of a group may be.
+/// Range of all possible pod ids of these instances.
 pub(in crate::core) fn pods_of(group: &GroupName, instances: RangeInclusive<u32>) -> RangeInclusive<PodId> {
     let pod = |instance, number| PodId { group: group.clone(), instance, version: number, drift: number };
     pod(*instances.start(), 0)..=pod(*instances.end(), u32::MAX)
 }
 
-/// Whether a slot's pods are placed as they were: same nodes, names and versions.
-pub(super) fn is_as_placed(before: &Slot, after: &Slot) -> bool {
-    fn placed(slot: &Slot) -> (Option<&NodeName>, u32, u32, u32) {
-        (slot.node.as_ref(), slot.version, slot.named_version(), slot.drift)
+/// Whether an instance's pods are placed as they were: same nodes, names and versions.
+pub(super) fn is_as_placed(before: &Instance, after: &Instance) -> bool {
+    fn placed(instance: &Instance) -> (Option<&NodeName>, u32, u32, u32) {
+        (instance.node.as_ref(), instance.version, instance.named_version(), instance.drift)
     }
     before.pods().map(placed).eq(after.pods().map(placed))
 }
 
-/// The pod in a group's slot `index`.
-pub(in crate::core) fn pod_id(group: &GroupName, index: usize, slot: &Slot) -> PodId {
+/// The pod in a group's instance `index`.
+pub(in crate::core) fn pod_id(group: &GroupName, index: usize, instance: &Instance) -> PodId {
     // At most 5,000 instances: the number always fits.
-    let instance = u32::try_from(index + 1).unwrap_or(u32::MAX);
-    PodId { group: group.clone(), instance, version: slot.named_version(), drift: slot.drift }
+    let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+    PodId { group: group.clone(), instance: number, version: instance.named_version(), drift: instance.drift }
 }

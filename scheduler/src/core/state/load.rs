@@ -7,7 +7,7 @@ use contract::keys::{self, Key};
 use contract::layout::{self, Flaw};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
-use contract::record::{GroupRecord, NodeRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, Instance, NodeRecord, RevisionsRecord};
 use contract::report::EngineState;
 use contract::time::Timestamp;
 use contract::validate::MOST_INSTANCES;
@@ -158,12 +158,12 @@ fn refresh_group(
             return parts.map(drop);
         }
     };
-    let Parts { record, slots, release, revisions } = parts;
+    let Parts { record, instances, release, revisions } = parts;
     if let Some(record) = record {
         state.set_record(name, record, quota_cores);
     }
-    if let Some(slots) = slots {
-        state.set_slots(name, slots);
+    if let Some(instances) = instances {
+        state.set_instances(name, instances);
     }
     let Some(group) = state.groups.get_mut(name) else { return Ok(()) };
     if let Some(release) = release {
@@ -187,7 +187,7 @@ fn converted(former: &[String], stored: &Stored) -> Result<(), Flaw> {
 #[derive(Default)]
 struct Parts {
     record: Option<GroupRecord>,
-    slots: Option<Vec<Slot>>,
+    instances: Option<Vec<Instance>>,
     release: Option<Option<RolloutState>>,
     revisions: Option<RevisionsRecord>,
 }
@@ -208,7 +208,7 @@ fn read_record(name: &GroupName, stored: &Stored) -> Result<Option<GroupRecord>,
 fn read_all(name: &GroupName, stored: &Stored) -> Result<Parts, Flaw> {
     Ok(Parts {
         record: read_record(name, stored)?,
-        slots: Some(layout::read_slots(name, stored)?),
+        instances: Some(layout::read_instances(name, stored)?),
         release: Some(read(&keys::release(name), stored)?),
         revisions: Some(layout::read_revisions(name, stored)?),
     })
@@ -218,17 +218,17 @@ fn read_all(name: &GroupName, stored: &Stored) -> Result<Parts, Flaw> {
 fn read_part(name: &GroupName, changed: &Key, group: &Group, stored: &Stored) -> Result<Parts, Flaw> {
     Ok(match changed {
         Key::Placement(_, page) => {
-            let mut slots = group.slots().to_vec();
+            let mut instances = group.instances().to_vec();
             let first = page * layout::INSTANCES_A_PAGE;
-            let rest = slots.split_off(slots.len().min(first + layout::INSTANCES_A_PAGE));
-            slots.truncate(first);
+            let rest = instances.split_off(instances.len().min(first + layout::INSTANCES_A_PAGE));
+            instances.truncate(first);
             if let Some(page) = layout::read_page(name, *page, stored)? {
                 // Pages arrive in order, but a page may be missing for a moment while a large decision is stored in parts.
-                slots.resize(first, Slot::default());
-                slots.extend(page);
-                slots.extend(rest);
+                instances.resize(first, Instance::default());
+                instances.extend(page);
+                instances.extend(rest);
             }
-            Parts { slots: Some(slots), ..Parts::default() }
+            Parts { instances: Some(instances), ..Parts::default() }
         }
         Key::Release(_) => Parts { release: Some(read(&keys::release(name), stored)?), ..Parts::default() },
         Key::Revision(_, number) => {

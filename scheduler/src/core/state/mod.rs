@@ -1,10 +1,10 @@
 //! The state that all folders share: groups, nodes, dependency pods, outcomes, switches, quarantine. Nothing here decides.
 //!
 //! `load` and `mirror` fill it from the store, `commands` and `reconcile` change it together with the bundle that stores the
-//! change. [`State::set_slots`] is the only place that changes instances, because the instances, the used capacity of nodes and
+//! change. [`State::set_instances`] is the only place that changes instances, because the instances, the used capacity of nodes and
 //! the index of assigned pods must change together.
 //!
-//! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_slots` stores the new instance, subtracts its need from
+//! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_instances` stores the new instance, subtracts its need from
 //! node-1, adds it to node-2, and moves the pod in `assigned`.
 
 mod access;
@@ -28,7 +28,7 @@ use contract::name::{GroupName, NodeName};
 use contract::node::NodeIntent;
 use contract::pod_id::PodId;
 use contract::query::Liveness;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use planner::placement::{Candidate, Need, PlacedPods};
@@ -99,9 +99,9 @@ impl State {
             Some(before) => before.with_record(record, quota_cores),
             None => Group::new(record, quota_cores),
         };
-        let slots = std::mem::take(&mut group.slots);
+        let instances = std::mem::take(&mut group.instances);
         self.groups.insert(name.clone(), group);
-        self.set_slots(name, slots);
+        self.set_instances(name, instances);
     }
 
     /// Changes the record of a group. Specs and port claims are derived again only if they changed.
@@ -119,24 +119,24 @@ impl State {
 
     /// Forgets a group and gives back what it used.
     pub(in crate::core) fn drop_group(&mut self, name: &GroupName) {
-        self.set_slots(name, Vec::new());
+        self.set_instances(name, Vec::new());
         self.claims.cancel(name);
         self.groups.remove(name);
     }
 
     /// Changes where a group's instances are, and every index with it.
-    pub(in crate::core) fn set_slots(&mut self, name: &GroupName, slots: Vec<Slot>) {
+    pub(in crate::core) fn set_instances(&mut self, name: &GroupName, instances: Vec<Instance>) {
         let Some(group) = self.groups.get_mut(name) else { return };
-        let before = std::mem::replace(&mut group.slots, slots);
+        let before = std::mem::replace(&mut group.instances, instances);
         let mut moved = false;
         // A plan changes few of many instances: only those are updated in the indexes.
-        for index in 0..before.len().max(group.slots.len()) {
-            let (old, new) = (before.get(index), group.slots.get(index));
+        for index in 0..before.len().max(group.instances.len()) {
+            let (old, new) = (before.get(index), group.instances.get(index));
             if old.zip(new).is_some_and(|(old, new)| is_as_placed(old, new)) {
                 continue;
             }
             moved = true;
-            for pod in old.into_iter().flat_map(Slot::pods) {
+            for pod in old.into_iter().flat_map(Instance::pods) {
                 let Some(node) = &pod.node else { continue };
                 if let Some(pods) = self.assigned.get_mut(node) {
                     pods.remove(&pod_id(name, index, pod));
@@ -145,7 +145,7 @@ impl State {
                     host.used = host.used.minus(group.need(pod.version));
                 }
             }
-            for pod in new.into_iter().flat_map(Slot::pods) {
+            for pod in new.into_iter().flat_map(Instance::pods) {
                 let Some(node) = &pod.node else { continue };
                 self.assigned.entry(node.clone()).or_default().insert(pod_id(name, index, pod), pod.version);
                 if let Some(host) = self.nodes.get_mut(node) {

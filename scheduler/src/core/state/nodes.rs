@@ -23,7 +23,7 @@ use super::State;
 #[derive(Debug, Default)]
 pub(in crate::core) struct Nodes {
     by_name: BTreeMap<NodeName, Candidate>,
-    standings: LoadRanking,
+    ranking: LoadRanking,
     /// Node records as stored, or about to be.
     records: BTreeMap<NodeName, NodeRecord>,
     /// Settings of operators: cordon, labels, removal.
@@ -37,7 +37,7 @@ pub(in crate::core) struct Nodes {
 impl Nodes {
     /// A node, to change anything about it.
     pub(in crate::core) fn get_mut(&mut self, name: &NodeName) -> Option<&mut Candidate> {
-        self.standings.touch(name);
+        self.ranking.touch(name);
         self.by_name.get_mut(name)
     }
     /// The liveness of a node, to change it.
@@ -46,22 +46,22 @@ impl Nodes {
     }
     /// A node is known from now on.
     pub(in crate::core) fn insert(&mut self, name: NodeName, host: Candidate) {
-        self.standings.forget();
+        self.ranking.forget();
         self.by_name.insert(name, host);
     }
     /// A node is not known any longer, and its record is deleted. The operator's settings stay.
     pub(in crate::core) fn remove(&mut self, name: &NodeName) {
-        self.standings.forget();
+        self.ranking.forget();
         self.by_name.remove(name);
         self.records.remove(name);
     }
     /// Brings the order for one need up to date.
     pub(in crate::core) fn prepare(&mut self, need: Need) {
-        self.standings.prepare(&self.by_name, need);
+        self.ranking.prepare(&self.by_name, need);
     }
     /// The nodes sorted for placement, for the last prepared need.
-    pub(in crate::core) fn standings(&self) -> &LoadRanking {
-        &self.standings
+    pub(in crate::core) fn ranking(&self) -> &LoadRanking {
+        &self.ranking
     }
 
     pub(in crate::core) fn record(&self, name: &NodeName) -> Option<&NodeRecord> {

@@ -4,7 +4,7 @@
 //! together. The revision that a rollback needs is kept beyond every limit, and so is one that instances still run.
 
 use contract::name::GroupName;
-use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
+use contract::record::{GroupRecord, Instance, RevisionOutcome, RevisionRecord, RevisionsRecord};
 use contract::time::Timestamp;
 use contract::{keys, layout};
 use planner::rollout::controller::RolloutState;
@@ -37,7 +37,7 @@ pub(in crate::core) struct Origin {
 struct RevisionInput<'a> {
     record: &'a GroupRecord,
     release: Option<&'a RolloutState>,
-    slots: &'a [Slot],
+    instances: &'a [Instance],
     now: Timestamp,
 }
 
@@ -112,7 +112,7 @@ impl RevisionInput<'_> {
     }
 
     fn running(&self, number: u32) -> i64 {
-        let pods = self.slots.iter().flat_map(Slot::pods).filter(|pod| pod.version == number);
+        let pods = self.instances.iter().flat_map(Instance::pods).filter(|pod| pod.version == number);
         i64::try_from(pods.count()).unwrap_or(i64::MAX)
     }
 }
@@ -157,7 +157,8 @@ pub(in crate::core) fn note_revisions(
 ) -> Vec<Write> {
     let now = leading.now;
     let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
-    let input = RevisionInput { record: &group.record, release: group.release.as_ref(), slots: group.slots(), now };
+    let input =
+        RevisionInput { record: &group.record, release: group.release.as_ref(), instances: group.instances(), now };
     let past = input.updated(before, &group.past, origin);
     if past == group.past {
         return Vec::new();

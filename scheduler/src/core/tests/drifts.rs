@@ -87,7 +87,7 @@ fn an_instance_starts_on_its_new_node_only_when_the_old_node_has_removed_it() {
     rig.release_pods("a");
     rig.advance(120);
     assert_eq!((nodes_of(&rig, "web"), rig.pods("a").len()), (vec!["b".to_owned(); 3], 0));
-    assert!(rig.slots("web").iter().all(|slot| slot.leaves.is_none()), "{:?}", rig.slots("web"));
+    assert!(rig.instances("web").iter().all(|instance| instance.leaves.is_none()), "{:?}", rig.instances("web"));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_drift_of_all_groups_waits_for_locked_groups() {
         let record = rig.record(name);
         assert_eq!((record.operation, record.drifts), (None, vec![]));
     }
-    assert_eq!(rig.slots("web").iter().map(|slot| slot.version).collect::<Vec<_>>(), [1, 1, 1]);
+    assert_eq!(rig.instances("web").iter().map(|instance| instance.version).collect::<Vec<_>>(), [1, 1, 1]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_stopped_instance_stays_stopped_on_its_new_node() {
     rig.command("d1", drift_group("web", Drift { force: true, ..drift("a", Some("b")) }));
     rig.advance(200);
     assert_eq!(nodes_of(&rig, "web"), ["b", "b", "b"]);
-    assert_eq!(rig.slots("web")[0].target, TargetState::Stop);
+    assert_eq!(rig.instances("web")[0].target, TargetState::Stop);
 }
 
 /// A stopped engine and a node with more groups than fit into one transaction.
@@ -272,9 +272,9 @@ fn a_drift_leaves_a_node_also_when_the_placement_there_is_not_committed_yet() {
     let delivery = rig.delivery("d1", drift_group("web", drift("b", Some("a"))));
     assert_eq!(rig.input(Input::Command(delivery)), []);
     rig.perform(effects);
-    let slot = rig.slots("web").remove(0);
+    let instance = rig.instances("web").remove(0);
     assert_eq!(
-        (slot.node, slot.leaves),
+        (instance.node, instance.leaves),
         (Some(node("a")), Some(node("b"))),
         "the instance waits until b reports that it does not run it"
     );
@@ -295,13 +295,13 @@ fn an_evacuation_moves_the_surge_pod_of_an_instance_too() {
     rig.command("c2", Verb::PatchStrategy { name: group("web"), fields: gates });
     rig.command("c3", super::upgrades::patch("web", super::upgrades::image("web", "v1")));
     rig.advance(10);
-    let next = |rig: &Rig| rig.slots("web")[0].next.as_ref().and_then(|next| next.node.clone());
-    let (current, surge) = (rig.slots("web")[0].node.clone(), next(&rig).expect("a surge pod"));
+    let next = |rig: &Rig| rig.instances("web")[0].next.as_ref().and_then(|next| next.node.clone());
+    let (current, surge) = (rig.instances("web")[0].node.clone(), next(&rig).expect("a surge pod"));
     assert_ne!(current.as_ref(), Some(&surge));
     assert_eq!(rig.command("e1", evacuate(surge.as_str())), "Accepted");
     rig.advance(30);
-    assert_eq!(rig.slots("web")[0].node, current, "the current pod is on another node");
-    assert!(next(&rig).is_some_and(|node| node != surge), "{:?}", rig.slots("web"));
+    assert_eq!(rig.instances("web")[0].node, current, "the current pod is on another node");
+    assert!(next(&rig).is_some_and(|node| node != surge), "{:?}", rig.instances("web"));
     assert_eq!(rig.pods(surge.as_str()), [""; 0]);
 }
 
@@ -319,7 +319,7 @@ fn a_stateful_instance_leaves_a_lost_node_only_by_a_forced_drift_after_the_loss(
     // Longer than a node takes to be lost (300 s) and a drift to release its lock (600 s).
     rig.advance(700);
     assert_eq!((rig.pods(from).len(), rig.pods(to).len()), (1, 0), "it may still run there");
-    assert_eq!(rig.slots("web")[0].leaves, Some(node(from)));
+    assert_eq!(rig.instances("web")[0].leaves, Some(node(from)));
     assert_eq!(rig.command("d2", forced()), "Accepted");
     rig.advance(2);
     assert_eq!(rig.pods(to).len(), 1, "a forced drift from a lost node does not wait");

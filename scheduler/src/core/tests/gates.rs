@@ -48,13 +48,13 @@ fn a_command_for_an_unknown_gate_or_instance_is_refused() {
 #[test]
 fn setting_a_gate_again_keeps_its_time_and_clearing_it_survives_a_takeover() {
     let mut rig = gated();
-    let since = rig.slots("web")[0].gates.clone();
+    let since = rig.instances("web")[0].gates.clone();
     rig.now += 5_000;
     assert_eq!(rig.command("c2", gate(1, "traffic", true)), "Accepted");
-    assert_eq!(rig.slots("web")[0].gates, since);
+    assert_eq!(rig.instances("web")[0].gates, since);
     rig.command("c3", gate(1, "traffic", false));
     rig.take_over();
-    assert!(rig.slots("web")[0].gates.is_empty());
+    assert!(rig.instances("web")[0].gates.is_empty());
     let view = rig.rollout_view("web").expect("a release");
     assert_eq!(view.instances.iter().map(|it| it.pods[0].ready).collect::<Vec<_>>(), [false, true]);
     assert!(view.instances[0].pods[0].why.contains("traffic"), "{view:?}");
@@ -65,10 +65,10 @@ fn an_instance_is_updated_only_after_a_user_has_reported_it_as_drained() {
     let mut rig = gated();
     rig.command("c2", patch("web", image("web", "v1")));
     rig.advance(20);
-    let slots = rig.slots("web");
+    let instances = rig.instances("web");
     let draining: Vec<u32> =
-        (1..).zip(&slots).filter(|(_, slot)| slot.draining.is_some()).map(|(number, _)| number).collect();
-    assert_eq!((draining.len(), slots.iter().all(|slot| slot.version == 0)), (1, true), "{slots:?}");
+        (1..).zip(&instances).filter(|(_, instance)| instance.draining.is_some()).map(|(number, _)| number).collect();
+    assert_eq!((draining.len(), instances.iter().all(|instance| instance.version == 0)), (1, true), "{instances:?}");
     assert_eq!(rig.rollout_events("taken out of service").len(), 1, "{:?}", rig.rollout_events(""));
     let view = rig.rollout_view("web").expect("a release");
     let first = &view.instances[draining[0] as usize - 1].pods[0];
@@ -79,7 +79,7 @@ fn an_instance_is_updated_only_after_a_user_has_reported_it_as_drained() {
     assert_eq!(rig.command("c4", drained(draining[0])), "Accepted", "a repetition is accepted");
     rig.advance(5);
     assert_eq!(rig.rollout_events("is drained").len(), 1);
-    let updated = &rig.slots("web")[draining[0] as usize - 1];
+    let updated = &rig.instances("web")[draining[0] as usize - 1];
     assert_eq!((updated.version, updated.gates.is_empty()), (1, true), "a new pod starts with every gate closed");
 }
 
@@ -89,7 +89,11 @@ fn a_rollout_is_held_when_no_user_reports_an_instance_as_drained_in_time() {
     rig.command("c2", patch("web", image("web", "v1")));
     rig.advance(320);
     assert!(rig.release("web").failure.is_some(), "{:?}", rig.release("web"));
-    assert_eq!(rig.slots("web").iter().filter(|slot| slot.version == 0).count(), 2, "both instances still serve");
+    assert_eq!(
+        rig.instances("web").iter().filter(|instance| instance.version == 0).count(),
+        2,
+        "both instances still serve"
+    );
     let view = rig.rollout_view("web").expect("a release");
     assert!(view.message.contains("drained in time") && view.message.contains("undo"), "{}", view.message);
 }
@@ -100,13 +104,13 @@ fn scaling_in_removes_an_instance_that_no_user_reports_as_drained_and_records_it
     rig.command("c2", replica("web", 1));
     rig.advance(250);
     assert_eq!(
-        (rig.slots("web").len(), rig.rollout_events("no client declared")),
+        (rig.instances("web").len(), rig.rollout_events("no client declared")),
         (2, Vec::new()),
         "the drain has not timed out yet"
     );
     rig.advance(70);
     assert_eq!(
-        (rig.slots("web").len(), rig.rollout_events("no client declared").len()),
+        (rig.instances("web").len(), rig.rollout_events("no client declared").len()),
         (1, 1),
         "{:?}",
         rig.rollout_events("")
@@ -135,7 +139,7 @@ fn a_new_gate_applies_to_pods_that_are_created_after_it() {
     rig.advance(10);
     rig.command("c5", patch("web", image("web", "v1")));
     rig.advance(60);
-    let updated = rig.slots("web").iter().filter(|slot| slot.version == 1).count();
+    let updated = rig.instances("web").iter().filter(|instance| instance.version == 1).count();
     assert_eq!((updated, rig.release("web").phase), (1, planner::rollout::transition::RolloutPhase::Running));
     let view = rig.rollout_view("web").expect("a release");
     assert!(view.message.contains("its readiness gate lb is not true"), "{}", view.message);
@@ -161,11 +165,11 @@ fn a_drain_and_the_update_that_waits_for_it_are_never_in_one_commit_also_when_th
     }
     let stored = rig.store(commit);
     rig.run(stored);
-    let is_updated = |rig: &Rig| rig.slots("web").iter().any(|slot| slot.version == 1);
+    let is_updated = |rig: &Rig| rig.instances("web").iter().any(|instance| instance.version == 1);
     rig.advance(2);
-    assert!(!is_updated(&rig) && rig.slots("web").iter().any(|slot| slot.draining.is_some()));
+    assert!(!is_updated(&rig) && rig.instances("web").iter().any(|instance| instance.draining.is_some()));
     rig.advance(2);
-    assert!(is_updated(&rig), "{:?}", rig.slots("web"));
+    assert!(is_updated(&rig), "{:?}", rig.instances("web"));
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn a_new_leader_restarts_the_grace_of_a_drain() {
     rig.store(commit);
     rig.take_over();
     rig.advance(2);
-    assert!(rig.slots("web").iter().all(|slot| slot.version == 0), "{:?}", rig.slots("web"));
+    assert!(rig.instances("web").iter().all(|instance| instance.version == 0), "{:?}", rig.instances("web"));
     rig.advance(3);
-    assert!(rig.slots("web").iter().any(|slot| slot.version == 1), "{:?}", rig.slots("web"));
+    assert!(rig.instances("web").iter().any(|instance| instance.version == 1), "{:?}", rig.instances("web"));
 }

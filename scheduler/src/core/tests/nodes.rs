@@ -187,7 +187,11 @@ fn the_reports_of_a_large_group_are_coalesced() {
         agent.containers = agent.order.pods.keys().map(|pod| (pod.to_string(), vec![facts.clone()])).collect();
     }
     let recorded = |rig: &Rig| {
-        rig.core.state.groups[&group("web")].slots().iter().filter(|slot| !slot.addresses.is_empty()).count()
+        rig.core.state.groups[&group("web")]
+            .instances()
+            .iter()
+            .filter(|instance| !instance.addresses.is_empty())
+            .count()
     };
     rig.report_all();
     assert!((1..300).contains(&recorded(&rig)), "the group was reconciled a moment ago");

@@ -16,7 +16,7 @@ fn web() -> Rig {
     rig
 }
 fn targets(rig: &Rig) -> Vec<TargetState> {
-    rig.slots("web").iter().map(|slot| slot.target).collect()
+    rig.instances("web").iter().map(|instance| instance.target).collect()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_stopped_group_starts_again_and_counts_the_requested_starts() {
     assert_eq!(rig.command("c3", operate("web", Act::Start, 0)), "Accepted");
     rig.advance(60);
     assert_eq!(targets(&rig), [TargetState::Run; 3]);
-    assert!(rig.slots("web").iter().all(|slot| slot.starts_requested == 1), "{:?}", rig.slots("web"));
+    assert!(rig.instances("web").iter().all(|instance| instance.starts_requested == 1), "{:?}", rig.instances("web"));
     let view = rig.group("web").expect("a group");
     assert_eq!((view.state, view.operation), (RunState::Success, None));
 }
@@ -111,7 +111,7 @@ fn a_restart_continues_under_the_next_leader_and_restarts_every_instance_once() 
     }
     let view = rig.group("web").expect("a group");
     assert_eq!((view.state, view.operation), (RunState::Success, None));
-    assert!(rig.slots("web").iter().all(|slot| slot.restarts_requested == 1), "{:?}", rig.slots("web"));
+    assert!(rig.instances("web").iter().all(|instance| instance.restarts_requested == 1), "{:?}", rig.instances("web"));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn starting() -> Rig {
     rig
 }
 fn addresses(rig: &Rig) -> usize {
-    rig.core.state.groups[&group("web")].slots().iter().filter(|slot| !slot.addresses.is_empty()).count()
+    rig.core.state.groups[&group("web")].instances().iter().filter(|instance| !instance.addresses.is_empty()).count()
 }
 
 #[test]
@@ -182,5 +182,5 @@ fn a_failed_instance_of_a_starting_group_is_reconciled_immediately() {
     let pod = rig.pods("b")[0].clone();
     rig.agent("b").states.insert(pod, RunState::Error);
     rig.report("b");
-    assert_eq!(rig.slots("web").iter().map(|slot| slot.failures).sum::<u32>(), 1);
+    assert_eq!(rig.instances("web").iter().map(|instance| instance.failures).sum::<u32>(), 1);
 }

@@ -212,14 +212,14 @@ fn an_order_without_any_reply_is_sent_again() {
 fn a_spec_that_changes_without_a_new_version_changes_the_order() {
     use crate::core::dispatch::desired::assignments;
     use crate::core::state::Group;
-    use contract::record::{GroupRecord, Slot};
+    use contract::record::{GroupRecord, Instance};
 
     let group_of = |image: &str| {
         let mut spec = spec("web", 1);
         spec.pod.containers[0].image = image.to_owned();
         let mut state = crate::core::state::State::default();
         state.put_group(&group("web"), GroupRecord { spec, ..Default::default() }, 8);
-        state.set_slots(&group("web"), vec![Slot { node: Some(node("a")), ..Default::default() }]);
+        state.set_instances(&group("web"), vec![Instance { node: Some(node("a")), ..Default::default() }]);
         state.groups.remove(&group("web")).expect("a group")
     };
     let changes = |before: &Group, after: &Group| {

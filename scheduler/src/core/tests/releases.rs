@@ -1,7 +1,7 @@
 //! Rollouts of groups with a strategy: budgets, batches, user actions during the rollout, and takeovers.
 
 use contract::command::{Refusal, RolloutAction, Verdict};
-use contract::record::{Filling, RevisionOutcome};
+use contract::record::{Presence, RevisionOutcome};
 use contract::rollout::{Amount, FailureAction, Strategy, StrategyType, Topology, UnitType, UpdatePolicy};
 use planner::rollout::controller::RolloutState;
 use planner::rollout::transition::RolloutPhase;
@@ -65,7 +65,7 @@ impl Rig {
         }
     }
     fn versions(&self, name: &str) -> Vec<u32> {
-        self.slots(name).iter().map(|slot| slot.version).collect()
+        self.instances(name).iter().map(|instance| instance.version).collect()
     }
     /// Whether the group's rollout completes within `seconds`.
     pub(super) fn completes(&mut self, name: &str, seconds: i64) -> bool {
@@ -167,7 +167,7 @@ fn the_current_and_the_surge_pod_of_an_instance_are_both_ordered_and_counted() {
     }
     rig.command("c2", patch("web", image("web", "v1")));
     rig.advance(5);
-    let surging: Vec<_> = rig.slots("web").into_iter().filter(|slot| slot.next.is_some()).collect();
+    let surging: Vec<_> = rig.instances("web").into_iter().filter(|instance| instance.next.is_some()).collect();
     assert_eq!((surging.len(), used(&rig)), (1, 3));
     let next = surging[0].next.clone().expect("a surge pod");
     assert_eq!((surging[0].version, next.version), (0, 1));
@@ -227,7 +227,7 @@ fn a_beta_rollout_completes_although_the_leader_changes_every_two_seconds() {
     }
     assert_eq!((rig.versions("web"), confirmed), (vec![1; 10], 2));
     assert_eq!((rig.release("web").phase, rig.record("web").proven), (RolloutPhase::Completed, Some(1)));
-    let units: Vec<String> = rig.slots("web").iter().map(|slot| slot.unit.clone()).collect();
+    let units: Vec<String> = rig.instances("web").iter().map(|instance| instance.unit.clone()).collect();
     assert_eq!([units.iter().filter(|unit| *unit == "x").count(), units.len()], [5, 10]);
     let starts = rig.rollout_events("").into_iter().filter(|text| *text == "rollout to revision 1 started").count();
     assert_eq!(starts, 1, "no event is repeated: {:?}", rig.rollout_events(""));
@@ -240,15 +240,18 @@ fn recreate_removes_all_old_pods_before_it_creates_new_ones() {
     rig.keep_pods("a");
     rig.command("c2", patch("web", image("web", "v1")));
     rig.advance(5);
-    let slots = rig.slots("web");
-    assert!(slots.iter().all(|slot| slot.filling == Filling::Retired), "{slots:?}");
+    let instances = rig.instances("web");
+    assert!(instances.iter().all(|instance| instance.presence == Presence::Vacant), "{instances:?}");
     assert!(rig.agents.values().all(|agent| agent.order.pods.is_empty()));
     let view = rig.group("web").expect("a group");
     assert_eq!(view.pods.len(), 3, "an instance without a pod is shown as pending");
     assert!(view.pods.iter().all(|pod| pod.node.is_none() && pod.facts.state == RunState::Pending), "{view:?}");
     rig.take_over();
     rig.advance(2);
-    assert!(rig.slots("web").iter().all(|slot| slot.filling == Filling::Retired), "the next leader waits as well");
+    assert!(
+        rig.instances("web").iter().all(|instance| instance.presence == Presence::Vacant),
+        "the next leader waits as well"
+    );
     rig.agent("a").stuck_pods.clear();
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
     assert_eq!(rig.versions("web"), [1; 3]);
@@ -269,7 +272,7 @@ fn a_pause_survives_takeovers_and_new_specs() {
     assert_eq!(rig.versions("web"), [0, 0]);
     assert_eq!(rig.command("c5", replica("web", 3)), "Accepted");
     rig.advance(5);
-    assert_eq!(rig.slots("web").len(), 3, "scaling works while the rollout is paused");
+    assert_eq!(rig.instances("web").len(), 3, "scaling works while the rollout is paused");
     assert_eq!(rig.command("c6", rollout("web", RolloutAction::Resume)), "Accepted");
     assert!(!rig.record("web").spec.paused);
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
@@ -286,7 +289,7 @@ fn a_frozen_group_is_not_reconciled_and_an_aborted_rollout_keeps_both_revisions(
     rig.command("c5", replica("web", 12));
     rig.advance(10);
     let mixed = |rig: &Rig| rig.versions("web").iter().filter(|version| **version == 1).count();
-    assert_eq!((mixed(&rig), rig.slots("web").len()), (2, 10));
+    assert_eq!((mixed(&rig), rig.instances("web").len()), (2, 10));
     assert_eq!(rig.command("c6", replica("web", 10)), "Accepted");
     assert_eq!(rig.command("c7", rollout("web", RolloutAction::Abort)), "Accepted");
     assert_eq!(rig.command("c8", rollout("web", RolloutAction::Unfreeze)), "Accepted");
@@ -322,7 +325,7 @@ fn a_crash_looping_rollout_is_held_and_can_be_undone() {
     assert_eq!(rig.rollout_events("is paused by a failure").len(), 1, "{:?}", rig.rollout_events(""));
     assert!(rig.record("web").last_error.starts_with("the rollout is paused: "), "{}", rig.record("web").last_error);
     assert_eq!(rig.command("c3", rollout("web", undo(None))), "Accepted");
-    assert!(rig.completes("web", 60), "{:?} {:?}", rig.release("web"), rig.slots("web"));
+    assert!(rig.completes("web", 60), "{:?} {:?}", rig.release("web"), rig.instances("web"));
     assert_eq!(rig.versions("web"), [0; 3], "instances that still run that spec are not replaced");
     assert_eq!((rig.record("web").spec.version, rig.record("web").last_error.as_str()), (2, ""));
 }
@@ -350,7 +353,7 @@ fn a_patch_that_is_not_possible_in_place_is_refused_under_in_place_only() {
     assert_eq!(rig.record("web").spec.version, 0);
     assert_eq!(rig.command("c3", patch("web", image("web", "v1"))), "Accepted");
     let places = rig.places("web");
-    assert!(rig.completes("web", 60), "{:?}", rig.slots("web"));
+    assert!(rig.completes("web", 60), "{:?}", rig.instances("web"));
     assert_eq!((rig.versions("web"), rig.places("web")), (vec![1, 1], places), "on the same nodes");
 }
 
@@ -365,10 +368,13 @@ fn a_live_update_keeps_the_pods_and_updates_their_used_capacity() {
     larger.containers[0].memory_limit = 128 << 20;
     let before: Vec<Vec<String>> = [rig.pods("a"), rig.pods("b")].to_vec();
     assert_eq!(rig.command("c2", patch("web", larger)), "Accepted");
-    assert!(rig.completes("web", 60), "{:?} {:?}", rig.slots("web"), rig.release("web"));
+    assert!(rig.completes("web", 60), "{:?} {:?}", rig.instances("web"), rig.release("web"));
     assert_eq!([rig.pods("a"), rig.pods("b")].to_vec(), before);
-    let slots = rig.slots("web");
-    assert!(slots.iter().all(|slot| (slot.version, slot.created_from) == (1, Some(0))), "{slots:?}");
+    let instances = rig.instances("web");
+    assert!(
+        instances.iter().all(|instance| (instance.version, instance.created_from) == (1, Some(0))),
+        "{instances:?}"
+    );
     let assignments = rig.agents.values().flat_map(|agent| agent.order.pods.values());
     assert!(assignments.clone().all(|assignment| assignment.updated_to == Some(1)));
     rig.take_over();
@@ -458,8 +464,8 @@ fn an_unschedulable_spec_is_held_with_the_reason_of_every_node_and_undone_withou
     assert_eq!(rig.command("c2", patch("web", huge)), "Accepted");
     rig.advance(90);
     let failure = rig.release("web").failure;
-    let failure = failure.unwrap_or_else(|| panic!("{:?} {:?}", rig.release("web"), rig.slots("web")));
-    assert_eq!((failure.cause, failure.slots.len()), (planner::rollout::controller::Cause::Unschedulable, 1));
+    let failure = failure.unwrap_or_else(|| panic!("{:?} {:?}", rig.release("web"), rig.instances("web")));
+    assert_eq!((failure.cause, failure.instances.len()), (planner::rollout::controller::Cause::Unschedulable, 1));
     let view = rig.rollout_view("web").expect("a release");
     for text in ["instance 1 is unschedulable (no node fits: a: memory", "b: memory", "undo goes back"] {
         assert!(view.message.contains(text), "{}", view.message);

@@ -156,11 +156,11 @@ fn an_orphan_does_not_move_when_its_node_is_lost_or_evacuated() {
     rig.command("c1", create("web", 2));
     rig.advance(10);
     rig.command("c2", remove_as("web", Removal::Orphan));
-    let before = rig.slots("web");
+    let before = rig.instances("web");
     assert_eq!(rig.command("c3", Verb::Evacuate { node: node("a") }), "Accepted");
     rig.unreachable.insert(node("b"));
     rig.advance(320);
-    assert_eq!(rig.slots("web"), before);
+    assert_eq!(rig.instances("web"), before);
 }
 
 #[test]

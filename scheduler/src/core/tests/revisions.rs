@@ -77,11 +77,11 @@ fn an_undo_during_a_rollout_keeps_the_instances_that_still_run_that_spec() {
     rig.command("c2", rollout("web", RolloutAction::Pause));
     rig.command("c3", patch("web", image("web", "v1")));
     rig.advance(3);
-    let before = rig.slots("web");
+    let before = rig.instances("web");
     assert_eq!(rig.command("c4", rollout("web", undo(None))), "Accepted");
     rig.command("c5", rollout("web", RolloutAction::Resume));
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
-    assert_eq!(rig.slots("web"), before, "no instance was replaced");
+    assert_eq!(rig.instances("web"), before, "no instance was replaced");
     let (spec, equals) = (rig.record("web").spec.version, rig.record("web").equals);
     assert_eq!((spec, equals), (2, BTreeSet::from([0])));
 }

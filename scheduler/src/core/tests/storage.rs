@@ -2,7 +2,7 @@
 
 use contract::layout::{self, INSTANCES_A_PAGE, LONGEST_REASON, SpecRef};
 use contract::progress::Progress;
-use contract::record::{Draining, Fetching, GroupRecord, RevisionOutcome, RevisionRecord, Slot};
+use contract::record::{Draining, Fetching, GroupRecord, Instance, RevisionOutcome, RevisionRecord};
 
 use super::super::commit::staging;
 use super::super::commit::{Bundle, Outbox, put_entry};
@@ -81,20 +81,20 @@ fn a_spec_is_stored_once_and_deleted_with_the_last_record_that_refers_to_it() {
 fn a_page_that_did_not_change_is_not_written() {
     let mut store = BTreeMap::new();
     let mut outbox = Outbox::over(&store, Vec::new(), Term(1), Progress::default());
-    let slots = vec![Slot { version: 3, ..Slot::default() }; 120];
-    let mut other = slots.clone();
+    let instances = vec![Instance { version: 3, ..Instance::default() }; 120];
+    let mut other = instances.clone();
     other[60].version = 4;
-    let pages = [commit(&mut outbox, &mut store, &slots), commit(&mut outbox, &mut store, &slots)];
+    let pages = [commit(&mut outbox, &mut store, &instances), commit(&mut outbox, &mut store, &instances)];
     assert_eq!(pages, [vec!["0000", "0001", "0002"], Vec::new()]);
     assert_eq!(commit(&mut outbox, &mut store, &other), ["0001"]);
     assert_eq!(commit(&mut outbox, &mut store, &other[..70]), ["0001", "0002"]);
-    assert_eq!(layout::read_slots(&group("web"), &store).expect("slots"), other[..70]);
+    assert_eq!(layout::read_instances(&group("web"), &store).expect("instances"), other[..70]);
 }
 
-/// Commits slots and returns the last four characters of each written key.
-fn commit(outbox: &mut Outbox, store: &mut layout::Stored, slots: &[Slot]) -> Vec<String> {
+/// Commits instances and returns the last four characters of each written key.
+fn commit(outbox: &mut Outbox, store: &mut layout::Stored, instances: &[Instance]) -> Vec<String> {
     let mut bundle = Bundle::default();
-    bundle.put_slots(&group("web"), slots);
+    bundle.put_instances(&group("web"), instances);
     outbox.push(bundle);
     let keys = drain(outbox, store).into_iter().flatten();
     keys.map(|write| match write {
@@ -123,12 +123,12 @@ fn apply(store: &mut layout::Stored, writes: &[Write]) {
     }
 }
 
-/// A slot in which every field has its maximum size.
-fn largest_pod(number: usize) -> Slot {
+/// An instance in which every field has its maximum size.
+fn largest_pod(number: usize) -> Instance {
     let text = |length: usize| format!("{number:0>length$}");
     let name = || Some(text(63).parse().expect("a name"));
     let at = Timestamp::from_millis(i64::MAX / 4);
-    Slot {
+    Instance {
         node: name(),
         version: u32::MAX,
         drift: u32::MAX,
@@ -151,14 +151,14 @@ fn largest_pod(number: usize) -> Slot {
         draining: Some(Draining { since: at, is_answered: true, is_final: true }),
         fetching: Some(Fetching { version: u32::MAX, since: at }),
         unplaced_since: at,
-        ..Slot::default()
+        ..Instance::default()
     }
 }
 
-fn largest_slots(count: usize) -> Vec<Slot> {
+fn largest_instances(count: usize) -> Vec<Instance> {
     // Every text differs, so that the layout cannot share them.
-    let slot = |number| Slot { next: Some(Box::new(largest_pod(number + count))), ..largest_pod(number) };
-    (0..count).map(slot).collect()
+    let instance = |number| Instance { next: Some(Box::new(largest_pod(number + count))), ..largest_pod(number) };
+    (0..count).map(instance).collect()
 }
 
 /// A group with ten revisions of large specs.
@@ -198,8 +198,8 @@ fn no_record_and_no_transaction_reaches_the_limits_of_etcd() {
         let (mut store, mut outbox) = (BTreeMap::new(), Outbox::default());
         let mut bundle = Bundle::default();
         largest_group(&mut bundle);
-        let slots = largest_slots(count);
-        bundle.put_slots(&group("web"), &slots);
+        let instances = largest_instances(count);
+        bundle.put_instances(&group("web"), &instances);
         outbox.push(bundle);
         for writes in drain(&mut outbox, &mut store) {
             let bytes: usize = writes.iter().map(weight).sum();
@@ -208,37 +208,43 @@ fn no_record_and_no_transaction_reaches_the_limits_of_etcd() {
         }
         assert!(store.values().all(|value| value.len() < 1 << 20));
         assert!(!store.keys().any(|key| key.contains("/staged/")), "the parts are deleted");
-        let read = layout::read_slots(&group("web"), &store).expect("slots");
+        let read = layout::read_instances(&group("web"), &store).expect("instances");
         assert_eq!(read.len(), count);
         let is_cut = |text: &String| text.len() <= LONGEST_REASON && text.ends_with('\u{2026}');
-        assert!(read.iter().all(|slot| is_cut(&slot.why) && is_cut(&slot.not_moved)), "error texts are cut");
-        let with_texts_of = |slot: &Slot, read: &mut Slot| {
-            read.why.clone_from(&slot.why);
-            read.not_moved.clone_from(&slot.not_moved);
+        assert!(
+            read.iter().all(|instance| is_cut(&instance.why) && is_cut(&instance.not_moved)),
+            "error texts are cut"
+        );
+        let with_texts_of = |instance: &Instance, read: &mut Instance| {
+            read.why.clone_from(&instance.why);
+            read.not_moved.clone_from(&instance.not_moved);
         };
-        let equals = |slot: &Slot, mut read: Slot| {
-            with_texts_of(slot, &mut read);
-            let (next, read_next) = (slot.next.as_ref().expect("two pods"), read.next.as_mut().expect("two pods"));
+        let equals = |instance: &Instance, mut read: Instance| {
+            with_texts_of(instance, &mut read);
+            let (next, read_next) = (instance.next.as_ref().expect("two pods"), read.next.as_mut().expect("two pods"));
             with_texts_of(next, read_next);
-            read == *slot
+            read == *instance
         };
-        assert!(slots.iter().zip(read).all(|(slot, read)| equals(slot, read)), "everything else is unchanged");
+        assert!(
+            instances.iter().zip(read).all(|(instance, read)| equals(instance, read)),
+            "everything else is unchanged"
+        );
     }
 }
 
 #[test]
 fn a_large_decision_is_stored_completely_or_not_at_all() {
-    let (before, after) = (largest_slots(120), largest_slots(400));
+    let (before, after) = (largest_instances(120), largest_instances(400));
     let mut store = BTreeMap::new();
     let mut outbox = Outbox::over(&store, Vec::new(), Term(1), Progress::default());
     commit(&mut outbox, &mut store, &before);
     let first = store.clone();
     let mut bundle = Bundle { effects: vec![Effect::AskWhole { node: node("a") }], ..Bundle::default() };
-    bundle.put_slots(&group("web"), &after);
+    bundle.put_instances(&group("web"), &after);
     outbox.push(bundle);
     let commits = drain(&mut outbox, &mut store);
     assert!(commits.len() > 4, "{} transactions", commits.len());
-    let read = |store: &layout::Stored| layout::read_slots(&group("web"), store).expect("slots");
+    let read = |store: &layout::Stored| layout::read_instances(&group("web"), store).expect("instances");
     let (old, new) = (read(&first), read(&store));
     let mut seen = BTreeSet::new();
     let mut partial = first;
@@ -262,7 +268,7 @@ fn a_large_decision_is_stored_completely_or_not_at_all() {
 fn the_effects_of_a_decision_leave_after_the_last_of_its_transactions() {
     let mut outbox = Outbox::default();
     let mut bundle = Bundle { effects: vec![Effect::AskWhole { node: node("a") }], ..Bundle::default() };
-    bundle.put_slots(&group("web"), &largest_slots(400));
+    bundle.put_instances(&group("web"), &largest_instances(400));
     outbox.push(bundle);
     outbox.push(Bundle { effects: vec![Effect::AskWhole { node: node("b") }], ..Bundle::default() });
     let mut effects = Vec::new();

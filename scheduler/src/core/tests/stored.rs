@@ -3,14 +3,14 @@
 use contract::layout;
 
 use super::*;
-use contract::record::{GroupRecord, Slot};
+use contract::record::{GroupRecord, Instance};
 
 impl Rig {
     pub(super) fn record(&self, name: &str) -> GroupRecord {
         layout::read_group(&group(name), &self.store).expect("a record that can be read").expect("a record")
     }
-    pub(super) fn slots(&self, name: &str) -> Vec<Slot> {
-        layout::read_slots(&group(name), &self.store).expect("a placement")
+    pub(super) fn instances(&self, name: &str) -> Vec<Instance> {
+        layout::read_instances(&group(name), &self.store).expect("a placement")
     }
     /// Replaces the leader by a new process, which has the stored state and no reports.
     pub(super) fn replace_leader(&mut self) {

@@ -205,7 +205,7 @@ fn waiting() -> (Rig, NodeName) {
         PodGroupSpec { pod_replacement: Some(PodReplacement::Complete), ..with_strategy("web", 1, rolling(1, 0)) };
     assert_eq!(rig.command("c1", create_spec(spec)), "Accepted");
     assert!(rig.completes("web", 30));
-    let first = rig.slots("web")[0].node.clone().expect("a place");
+    let first = rig.instances("web")[0].node.clone().expect("a place");
     let pod = PodId { group: group("web"), instance: 1, version: 0, drift: 0 };
     rig.agents.get_mut(&first).expect("an agent").stuck_pods.insert(pod);
     rig.command("c2", patch("web", image("web", "v1")));
@@ -218,10 +218,10 @@ fn waiting() -> (Rig, NodeName) {
 #[test]
 fn a_new_leader_waits_for_the_removal_of_an_old_pod_that_it_has_no_report_of() {
     let (mut rig, first) = waiting();
-    assert_eq!(rig.slots("web")[0].next, None, "the old pod still runs");
+    assert_eq!(rig.instances("web")[0].next, None, "the old pod still runs");
     rig.replace_leader();
     rig.advance(5);
-    assert_eq!(rig.slots("web")[0].next, None, "the new leader waits as well");
+    assert_eq!(rig.instances("web")[0].next, None, "the new leader waits as well");
     rig.agents.get_mut(&first).expect("an agent").stuck_pods.clear();
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
 }
@@ -229,11 +229,11 @@ fn a_new_leader_waits_for_the_removal_of_an_old_pod_that_it_has_no_report_of() {
 #[test]
 fn a_rollout_waits_for_a_node_that_failed_with_the_leader_until_the_node_is_lost() {
     let (mut rig, first) = waiting();
-    assert_ne!(rig.slots("web")[0].node.as_ref(), Some(&first), "{:?}", rig.slots("web"));
+    assert_ne!(rig.instances("web")[0].node.as_ref(), Some(&first), "{:?}", rig.instances("web"));
     rig.unreachable.insert(first);
     rig.replace_leader();
     rig.advance(290);
-    assert_eq!(rig.slots("web")[0].next, None, "the node may still run the old pod");
+    assert_eq!(rig.instances("web")[0].next, None, "the node may still run the old pod");
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
 }
 

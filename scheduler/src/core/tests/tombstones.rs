@@ -12,7 +12,7 @@ fn lost(has_strategy: bool) -> (Rig, NodeName) {
     spec.strategy = has_strategy.then(|| rolling(0, 1));
     rig.command("c1", Verb::CreateGroup { spec: Box::new(spec) });
     rig.advance(30);
-    let lost = rig.slots("db")[1].node.clone().expect("a place");
+    let lost = rig.instances("db")[1].node.clone().expect("a place");
     rig.unreachable.insert(lost.clone());
     rig.advance(320);
     (rig, lost)
@@ -30,14 +30,14 @@ fn scaling_in_and_out_while_a_node_is_lost_starts_no_second_pod_of_its_instance(
             }
             assert_eq!(rig.command("c3", replica("db", 2)), "Accepted");
             rig.advance(60);
-            assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
+            assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.instances("db"));
             let view = rig.group("db").expect("a group");
             let error = &view.pods[1].facts.last_error;
             assert!(error.contains(&format!("node {lost}, which it leaves, is lost")), "{error}");
             rig.unreachable.clear();
             rig.advance(60);
-            assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
-            assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none()), "{:?}", rig.slots("db"));
+            assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.instances("db"));
+            assert!(rig.instances("db").iter().all(|instance| instance.leaves.is_none()), "{:?}", rig.instances("db"));
         }
     }
 }
@@ -54,7 +54,7 @@ fn removing_the_lost_node_from_the_cluster_frees_the_instance_number() {
         assert!(!rig.store.contains_key(&keys::node(&lost)), "the node is forgotten");
         rig.command("c4", replica("db", 2));
         rig.advance(30);
-        assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none() && slot.node.is_some()));
+        assert!(rig.instances("db").iter().all(|instance| instance.leaves.is_none() && instance.node.is_some()));
     }
 }
 
@@ -83,7 +83,7 @@ fn the_name_of_a_removed_group_stays_in_use_until_its_lost_node_returns() {
                 assert_eq!(rig.copies("db"), BTreeMap::new());
                 assert_eq!(rig.command("c4", create), "Accepted");
                 rig.advance(30);
-                assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
+                assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.instances("db"));
             }
         }
     }

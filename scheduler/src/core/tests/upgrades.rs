@@ -13,7 +13,7 @@ pub(super) fn patch(name: &str, pod: PodSpec) -> Verb {
     Verb::PatchSpec { name: group(name), pod: Box::new(pod), cause: String::new() }
 }
 fn versions(rig: &Rig, name: &str) -> Vec<u32> {
-    rig.slots(name).iter().map(|slot| slot.version).collect()
+    rig.instances(name).iter().map(|instance| instance.version).collect()
 }
 /// The images in the orders of all nodes.
 fn images(rig: &Rig) -> BTreeSet<String> {

@@ -10,7 +10,7 @@ mod simulation;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use contract::record::Filling;
+use contract::record::Presence;
 use contract::rollout_view::{InstanceChange, PlanView};
 use contract::state::TargetState;
 use contract::time::Timestamp;
@@ -80,19 +80,19 @@ pub fn warning_text(warning: Warning, units: &[String]) -> String {
 
 fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'_>) -> Result<PlanView, Aborted> {
     let mut planning = Planning::new(facts, now);
-    planning.load_slots();
+    planning.load_instances();
     planning.complete_moves();
     let (input, units) = planning.controller_facts();
     let mut run = PlanSimulation::new(planning, units);
     let mut spent = Ok(());
-    let completes = controller::dry_run(&input, |step, slots| {
+    let completes = controller::dry_run(&input, |step, instances| {
         // A rollout step examines every instance about eight times and writes a number for every unit.
-        spent = limit.spend(8 * (slots.len() + input.units.len()));
+        spent = limit.spend(8 * (instances.len() + input.units.len()));
         if spent.is_err() {
             return ControlFlow::Break(());
         }
         run.apply(&step);
-        run.copy_nodes(slots);
+        run.copy_nodes(instances);
         ControlFlow::Continue(())
     });
     spent?;
@@ -108,21 +108,21 @@ fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<
 
 fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'_>) -> Result<PlanView, Aborted> {
     let mut planning = Planning::new(facts, now);
-    planning.load_slots();
+    planning.load_instances();
     planning.complete_moves();
     // Tombstones are no instances.
-    let instances = planning.plan.slots.iter().rposition(|slot| slot.filling != Filling::Nothing);
-    planning.plan.slots.truncate(instances.map_or(0, |last| last + 1));
+    let instances = planning.plan.instances.iter().rposition(|instance| instance.presence != Presence::Free);
+    planning.plan.instances.truncate(instances.map_or(0, |last| last + 1));
     let outdated: Vec<usize> = planning.outdated().collect();
     let wanted = usize::try_from(facts.record.spec.num_instances).unwrap_or(0);
-    let present = planning.plan.slots.len();
+    let present = planning.plan.instances.len();
     let runs: Vec<bool> = (0..present).map(|index| planning.status(index) == PodStatus::Running).collect();
     let count = |runs: &[bool]| i64::try_from(runs.iter().filter(|runs| **runs).count()).unwrap_or(i64::MAX);
     let (version, serving) = (facts.record.spec.version, count(&runs));
     let kept = count(&runs[..present.min(wanted)]);
     let mut run = PlanSimulation::new(planning, vec![String::new()]);
     let created =
-        (present..wanted).map(|index| RolloutAction::Create { slot: number(index), unit: 0, revision: version });
+        (present..wanted).map(|index| RolloutAction::Create { instance: number(index), unit: 0, revision: version });
     let removed = (wanted..present).rev().map(|index| RolloutAction::Remove(number(index)));
     let sized: Vec<RolloutAction> = created.chain(removed).collect();
     if !sized.is_empty() {
@@ -130,8 +130,8 @@ fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'
     }
     let grown = kept + i64::try_from(wanted.saturating_sub(present)).unwrap_or(0);
     for index in outdated.into_iter().filter(|index| *index < wanted) {
-        limit.spend(run.planning.plan.slots.len())?;
-        let is_on = run.planning.plan.slots[index].target == TargetState::Run && runs[index];
+        limit.spend(run.planning.plan.instances.len())?;
+        let is_on = run.planning.plan.instances[index].target == TargetState::Run && runs[index];
         run.apply(&step(vec![RolloutAction::Renew(number(index))], grown - i64::from(is_on)));
     }
     Ok(run.view(&[serving], true, Vec::new()))
@@ -144,12 +144,12 @@ fn step(actions: Vec<RolloutAction>, available: i64) -> SimulatedStep {
 /// The plan that changes nothing.
 fn empty_view(facts: &GroupFacts<'_>) -> PlanView {
     let spec = &facts.record.spec;
-    let instances = (1..).zip(facts.slots).filter(|(_, slot)| slot.filling != Filling::Nothing);
+    let instances = (1..).zip(facts.instances).filter(|(_, instance)| instance.presence != Presence::Free);
     PlanView {
         name: spec.name.clone(),
         release: spec.version,
         strategy: spec.strategy_type(),
-        is_new: facts.slots.is_empty() && facts.record.former.is_empty() && facts.record.proven.is_none(),
+        is_new: facts.instances.is_empty() && facts.record.former.is_empty() && facts.record.proven.is_none(),
         steps: Vec::new(),
         changes: instances.map(|(number, _)| (number, InstanceChange::Untouched)).collect(),
         peak_extra_pods: 0,

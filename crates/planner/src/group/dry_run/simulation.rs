@@ -1,11 +1,11 @@
-//! Applies the steps of a plan to a copy of the slots and records what each step does.
+//! Applies the steps of a plan to a copy of the instances and records what each step does.
 //!
 //! Between two steps every ordered pod is ready and every removed one is gone, so no step waits for a node. The change of an
 //! instance summarises all its actions: created and removed again is no change at all, updated and then removed is `Removed`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
 use super::super::rollout::{adds, instance_of};
@@ -31,7 +31,7 @@ pub(super) struct PlanSimulation<'a> {
 
 impl<'a> PlanSimulation<'a> {
     pub(super) fn new(planning: Planning<'a>, units: Vec<String>) -> Self {
-        let before = load(&planning, planning.facts.slots);
+        let before = load(&planning, planning.facts.instances);
         let view = empty_view(planning.facts);
         Self { planning, units, view, before, most: before }
     }
@@ -67,25 +67,26 @@ impl<'a> PlanSimulation<'a> {
         // While no instance frees resources, an unschedulable one stays so: only new ones are tried.
         let tried: Option<BTreeSet<usize>> = actions.iter().map(|action| added(*action)).collect();
         self.planning.place_waiting(tried.as_ref());
-        let now = load(&self.planning, &self.planning.plan.slots);
+        let now = load(&self.planning, &self.planning.plan.instances);
         let larger =
             |a: Need, b: Need| Need { memory: a.memory.max(b.memory), cpu_millis: a.cpu_millis.max(b.cpu_millis) };
         self.most = (self.most.0.max(now.0), larger(self.most.1, now.1));
-        for slot in &mut self.planning.plan.slots {
-            slot.leaves = None;
+        for instance in &mut self.planning.plan.instances {
+            instance.leaves = None;
         }
     }
 
-    /// Copies the nodes of the pods to the controller's slots.
-    pub(super) fn copy_nodes(&self, slots: &mut [controller::Slot]) {
-        let name = |pod: Option<&Slot>| pod.and_then(|pod| Some(pod.node.as_ref()?.to_string())).unwrap_or_default();
-        for instance in slots {
-            let slot = index_of(instance.number).and_then(|index| self.planning.plan.slots.get(index));
+    /// Copies the nodes of the pods to the controller's instances.
+    pub(super) fn copy_nodes(&self, instances: &mut [controller::Instance]) {
+        let name =
+            |pod: Option<&Instance>| pod.and_then(|pod| Some(pod.node.as_ref()?.to_string())).unwrap_or_default();
+        for instance in instances {
+            let planned = index_of(instance.number).and_then(|index| self.planning.plan.instances.get(index));
             if let Some(main) = &mut instance.main {
-                main.node = name(slot);
+                main.node = name(planned);
             }
             if let Some(next) = &mut instance.next {
-                next.pod.node = name(slot.and_then(|slot| slot.next.as_deref()));
+                next.pod.node = name(planned.and_then(|planned| planned.next.as_deref()));
             }
         }
     }
@@ -93,34 +94,38 @@ impl<'a> PlanSimulation<'a> {
     fn method(&self, action: RolloutAction) -> Option<UpdateMethod> {
         let RolloutAction::Renew(number) = action else { return None };
         index_of(number)
-            .filter(|index| *index < self.planning.plan.slots.len())
+            .filter(|index| *index < self.planning.plan.instances.len())
             .map(|index| self.planning.method(index))
     }
 
     fn unit_of(&self, action: RolloutAction) -> Option<usize> {
-        let slot = self.planning.plan.slots.get(index_of(instance_of(action))?)?;
-        self.units.iter().position(|unit| *unit == slot.unit)
+        let instance = self.planning.plan.instances.get(index_of(instance_of(action))?)?;
+        self.units.iter().position(|unit| *unit == instance.unit)
     }
 
     fn action(&self, action: RolloutAction, method: Option<&UpdateMethod>) -> PlanAction {
-        let instance = instance_of(action);
-        let slot = index_of(instance).and_then(|index| self.planning.plan.slots.get(index));
-        let next = slot.and_then(|slot| slot.next.as_deref());
+        let number = instance_of(action);
+        let instance = index_of(number).and_then(|index| self.planning.plan.instances.get(index));
+        let next = instance.and_then(|instance| instance.next.as_deref());
         let (action, pod) = match action {
-            RolloutAction::Create { .. } => ("Create", slot),
+            RolloutAction::Create { .. } => ("Create", instance),
             RolloutAction::Surge(_) => ("Surge", next),
-            RolloutAction::Promote(_) => ("Promote", slot),
+            RolloutAction::Promote(_) => ("Promote", instance),
             RolloutAction::Renew(_) if matches!(method, Some(UpdateMethod::Live | UpdateMethod::SameAddress)) => {
-                ("InPlace", slot)
+                ("InPlace", instance)
             }
-            RolloutAction::Renew(_) => ("Renew", slot),
-            RolloutAction::Drop(_) => ("Drop", slot),
-            RolloutAction::Retire(_) => ("Retire", slot),
-            RolloutAction::Remove(_) => ("Remove", slot),
+            RolloutAction::Renew(_) => ("Renew", instance),
+            RolloutAction::Drop(_) => ("Drop", instance),
+            RolloutAction::Retire(_) => ("Retire", instance),
+            RolloutAction::Remove(_) => ("Remove", instance),
             RolloutAction::Move { .. } | RolloutAction::Divert { .. } => ("Move", next),
-            RolloutAction::Reassign { .. } => ("Move", slot),
+            RolloutAction::Reassign { .. } => ("Move", instance),
         };
-        PlanAction { instance, action: action.to_owned(), unit: pod.map(|pod| pod.unit.clone()).unwrap_or_default() }
+        PlanAction {
+            instance: number,
+            action: action.to_owned(),
+            unit: pod.map(|pod| pod.unit.clone()).unwrap_or_default(),
+        }
     }
 
     fn note_change(&mut self, action: RolloutAction, method: Option<&UpdateMethod>) {
@@ -173,7 +178,13 @@ impl<'a> PlanSimulation<'a> {
             let reasons = why.reasons.iter().filter(|_| is_listed);
             Unplaced {
                 instance: number(*index),
-                unit: self.planning.plan.slots.get(*index).map(|slot| slot.unit.clone()).unwrap_or_default(),
+                unit: self
+                    .planning
+                    .plan
+                    .instances
+                    .get(*index)
+                    .map(|instance| instance.unit.clone())
+                    .unwrap_or_default(),
                 nodes: reasons.map(|(node, why)| (node.clone(), why.iter().cloned().collect())).collect(),
             }
         });
@@ -196,13 +207,13 @@ impl Planning<'_> {
     /// Places the instances without a node, or only some of them, and replaces no other.
     fn place_waiting(&mut self, only: Option<&BTreeSet<usize>>) {
         self.flatten_surge();
-        self.plan.statuses = (0..self.plan.slots.len()).map(|index| self.status(index)).collect();
+        self.plan.statuses = (0..self.plan.instances.len()).map(|index| self.status(index)).collect();
         let is_waiting = |index: &usize| {
             self.plan.statuses[*index] == PodStatus::Unplaced
-                && self.plan.slots[*index].filling == Filling::Pod
+                && self.plan.instances[*index].presence == Presence::Pod
                 && only.is_none_or(|only| only.contains(&self.instance(*index)))
         };
-        self.to_place = (0..self.plan.slots.len()).filter(is_waiting).collect();
+        self.to_place = (0..self.plan.instances.len()).filter(is_waiting).collect();
         self.place();
         self.unflatten_surge();
     }
@@ -214,9 +225,9 @@ fn added(action: RolloutAction) -> Option<usize> {
 }
 
 /// Number of pods and their resources.
-fn load(planning: &Planning<'_>, slots: &[Slot]) -> (i64, Need) {
-    slots
+fn load(planning: &Planning<'_>, instances: &[Instance]) -> (i64, Need) {
+    instances
         .iter()
-        .flat_map(Slot::pods)
+        .flat_map(Instance::pods)
         .fold((0, Need::default()), |(pods, need), pod| (pods + 1, need.plus(planning.revision(pod.version).need)))
 }

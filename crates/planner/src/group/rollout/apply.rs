@@ -1,4 +1,4 @@
-//! Applies the actions of the rollout controller to the slots.
+//! Applies the actions of the rollout controller to the instances.
 //!
 //! New pods have no node here; they are placed afterwards together with replaced pods. A removed pod leaves the plan
 //! immediately; its node is remembered where a new pod of the instance must wait for its removal. Pod names must be unique: a
@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use contract::command::Drift;
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::state::TargetState;
 
 use super::super::reservations::{ExtraConstraint, PlacementRequest};
@@ -84,72 +84,73 @@ impl Planning<'_> {
         let at = |number: u32| index_of(number).unwrap_or(usize::MAX);
         let named = |unit: usize| units.get(unit).cloned().unwrap_or_default();
         let (number, _) = drained_pods(action);
-        if !matches!(action, RolloutAction::Create { .. }) && at(number) >= self.plan.slots.len() {
+        if !matches!(action, RolloutAction::Create { .. }) && at(number) >= self.plan.instances.len() {
             return true;
         }
         match action {
-            RolloutAction::Create { slot, unit, revision } => self.create(at(slot), named(unit), revision),
+            RolloutAction::Create { instance, unit, revision } => self.create(at(instance), named(unit), revision),
             RolloutAction::Surge(number) => self.start_surge(at(number)),
-            RolloutAction::Move { slot, unit } => return self.begin_move(at(slot), named(unit)),
-            RolloutAction::Divert { slot, unit } => self.divert(at(slot), named(unit)),
+            RolloutAction::Move { instance, unit } => return self.begin_move(at(instance), named(unit)),
+            RolloutAction::Divert { instance, unit } => self.divert(at(instance), named(unit)),
             RolloutAction::Promote(number) => self.promote(at(number)),
             RolloutAction::Renew(number) => return self.renew_instance(at(number)),
             RolloutAction::Drop(number) => self.drop_surge(at(number)),
-            RolloutAction::Retire(number) => self.remove_pods(at(number), Filling::Retired),
-            RolloutAction::Remove(number) => self.remove_pods(at(number), Filling::Nothing),
-            RolloutAction::Reassign { slot, unit } => return self.reassign(at(slot), named(unit)),
+            RolloutAction::Retire(number) => self.remove_pods(at(number), Presence::Vacant),
+            RolloutAction::Remove(number) => self.remove_pods(at(number), Presence::Free),
+            RolloutAction::Reassign { instance, unit } => return self.reassign(at(instance), named(unit)),
         }
         true
     }
 
     fn create(&mut self, index: usize, unit: String, version: u32) {
-        let hole = Slot { filling: Filling::Nothing, ..Slot::default() };
-        let slots = self.plan.slots.len().max(index + 1);
-        self.plan.slots.resize(slots, hole);
-        self.observed_surge.resize(slots, None);
-        let before = &self.plan.slots[index];
+        let hole = Instance { presence: Presence::Free, ..Instance::default() };
+        let instances = self.plan.instances.len().max(index + 1);
+        self.plan.instances.resize(instances, hole);
+        self.observed_surge.resize(instances, None);
+        let before = &self.plan.instances[index];
         // A free number becomes a new instance; a retired one is the same instance as before.
-        let kept = match before.filling {
-            Filling::Nothing => Slot { drift: before.drift, leaves: before.leaves.clone(), ..Slot::default() },
-            Filling::Pod | Filling::Retired => before.clone(),
+        let kept = match before.presence {
+            Presence::Free => Instance { drift: before.drift, leaves: before.leaves.clone(), ..Instance::default() },
+            Presence::Pod | Presence::Vacant => before.clone(),
         };
-        let drift = kept.drift + u32::from(kept.filling == Filling::Retired && kept.version == version);
-        let mut slot = Slot { filling: Filling::Pod, unit, version, drift, since: self.now, next: None, ..kept };
-        forget_pod(&mut slot);
-        if slot.leaves.is_some() {
+        let drift = kept.drift + u32::from(kept.presence == Presence::Vacant && kept.version == version);
+        let mut instance =
+            Instance { presence: Presence::Pod, unit, version, drift, since: self.now, next: None, ..kept };
+        forget_pod(&mut instance);
+        if instance.leaves.is_some() {
             // A terminating pod that counted as a stray now belongs to this instance: plan again, because the count changed.
             self.wake(self.now);
         }
-        self.plan.slots[index] = slot;
+        self.plan.instances[index] = instance;
         self.touched.insert(index);
     }
 
     fn start_surge(&mut self, index: usize) {
         let version = self.record.spec.version;
-        let main = &self.plan.slots[index];
+        let main = &self.plan.instances[index];
         // Terminating pods of the instance may have the next names.
         let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
-        let next = self.surge_slot(index, version, main.drift + leaving, main.unit.clone());
-        self.plan.slots[index].next = Some(Box::new(next));
+        let next = self.surge_pod(index, version, main.drift + leaving, main.unit.clone());
+        self.plan.instances[index].next = Some(Box::new(next));
         self.observed_surge[index] = None;
     }
 
     /// Moves to another unit by a surge pod; false for a stateful pod, whose data cannot move.
     fn begin_move(&mut self, index: usize, unit: String) -> bool {
-        let main = &self.plan.slots[index];
+        let main = &self.plan.instances[index];
         if self.revision(main.version).pod.is_stateful() {
             return false;
         }
         let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
-        let next = self.surge_slot(index, main.version, main.drift + 1 + leaving, unit);
-        self.plan.slots[index].next = Some(Box::new(next));
+        let next = self.surge_pod(index, main.version, main.drift + 1 + leaving, unit);
+        self.plan.instances[index].next = Some(Box::new(next));
         self.observed_surge[index] = None;
         true
     }
 
-    fn surge_slot(&self, index: usize, version: u32, drift: u32, unit: String) -> Slot {
-        let main = &self.plan.slots[index];
-        Slot {
+    fn surge_pod(&self, index: usize, version: u32, drift: u32, unit: String) -> Instance {
+        let main = &self.plan.instances[index];
+        Instance {
             version,
             drift,
             unit,
@@ -157,28 +158,28 @@ impl Planning<'_> {
             starts_requested: main.starts_requested,
             restarts_requested: main.restarts_requested,
             since: self.now,
-            ..Slot::default()
+            ..Instance::default()
         }
     }
 
     fn divert(&mut self, index: usize, unit: String) {
-        let Some(mut next) = self.plan.slots[index].next.take() else { return };
+        let Some(mut next) = self.plan.instances[index].next.take() else { return };
         next.drift += u32::from(next.node.is_some());
         self.release_resources(&next);
-        let next = Slot { unit, node: None, why: String::new(), ..*next };
-        self.plan.slots[index].next = Some(Box::new(reset_attempts(next)));
+        let next = Instance { unit, node: None, why: String::new(), ..*next };
+        self.plan.instances[index].next = Some(Box::new(reset_attempts(next)));
         self.observed_surge[index] = None;
     }
 
     fn promote(&mut self, index: usize) {
-        let Some(next) = self.plan.slots[index].next.take() else { return };
-        let main = std::mem::replace(&mut self.plan.slots[index], *next);
+        let Some(next) = self.plan.instances[index].next.take() else { return };
+        let main = std::mem::replace(&mut self.plan.instances[index], *next);
         self.release_resources(&main);
-        self.plan.slots[index].target = main.target;
-        if self.plan.slots[index].node.is_none() {
+        self.plan.instances[index].target = main.target;
+        if self.plan.instances[index].node.is_none() {
             // The surge pod has no node, so it waits for the removal of the current pod and adds no pod.
             let left = main.node.clone().filter(|node| main.leaves.is_none() && !self.is_lost(node));
-            self.plan.slots[index].leaves = main.leaves.clone().or(left);
+            self.plan.instances[index].leaves = main.leaves.clone().or(left);
         }
         let observed = std::mem::take(&mut self.observed_surge[index]);
         self.observed.resize(self.observed.len().max(index + 1), None);
@@ -186,56 +187,58 @@ impl Planning<'_> {
     }
 
     fn drop_surge(&mut self, index: usize) {
-        if let Some(next) = self.plan.slots[index].next.take() {
+        if let Some(next) = self.plan.instances[index].next.take() {
             self.release_resources(&next);
         }
         self.observed_surge[index] = None;
     }
 
-    /// Removes the pods of an instance. The slot remembers their names and the node of the current pod.
-    fn remove_pods(&mut self, index: usize, filling: Filling) {
-        let highest = self.plan.slots[index].next.as_ref().map_or(0, |next| next.drift + 1);
+    /// Removes the pods of an instance. The instance remembers their names and the node of the current pod.
+    fn remove_pods(&mut self, index: usize, presence: Presence) {
+        let highest = self.plan.instances[index].next.as_ref().map_or(0, |next| next.drift + 1);
         self.drop_surge(index);
-        let slot = self.plan.slots[index].clone();
-        self.release_resources(&slot);
+        let instance = self.plan.instances[index].clone();
+        self.release_resources(&instance);
         // A stateful pod on a lost node may still run there: the next pod of that number waits for the node.
-        let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_given_up(node, slot.version));
-        let had_pod = u32::from(slot.node.is_some() && slot.leaves.is_none());
-        let drift = match filling {
+        let left =
+            instance.node.clone().filter(|node| instance.leaves.is_none() && !self.is_given_up(node, instance.version));
+        let had_pod = u32::from(instance.node.is_some() && instance.leaves.is_none());
+        let drift = match presence {
             // The next pod has another version and thus another name.
-            Filling::Pod | Filling::Retired => slot.drift,
-            Filling::Nothing => highest.max(slot.drift + had_pod),
+            Presence::Pod | Presence::Vacant => instance.drift,
+            Presence::Free => highest.max(instance.drift + had_pod),
         };
-        let target = if filling == Filling::Nothing { TargetState::Run } else { slot.target };
-        let mut left = Slot { filling, target, drift, node: None, leaves: slot.leaves.clone().or(left), ..slot };
+        let target = if presence == Presence::Free { TargetState::Run } else { instance.target };
+        let mut left =
+            Instance { presence, target, drift, node: None, leaves: instance.leaves.clone().or(left), ..instance };
         left.reserved_addresses.clear();
         left.why.clear();
         forget_pod(&mut left);
-        self.plan.slots[index] = reset_attempts(left);
+        self.plan.instances[index] = reset_attempts(left);
         self.touched.insert(index);
     }
 
     /// Moves the current pod, which is unplaced or stopped, to another unit; false if its data binds it.
     fn reassign(&mut self, index: usize, unit: String) -> bool {
-        let slot = self.plan.slots[index].clone();
-        if slot.node.is_some() && self.revision(slot.version).pod.is_stateful() {
+        let instance = self.plan.instances[index].clone();
+        if instance.node.is_some() && self.revision(instance.version).pod.is_stateful() {
             return false;
         }
-        self.release_resources(&slot);
-        let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_lost(node));
-        let drift = slot.drift + u32::from(left.is_some());
-        let mut slot = Slot { unit, node: None, drift, leaves: slot.leaves.clone().or(left), ..slot };
-        slot.reserved_addresses.clear();
-        slot.why.clear();
-        forget_pod(&mut slot);
-        self.plan.slots[index] = reset_attempts(slot);
+        self.release_resources(&instance);
+        let left = instance.node.clone().filter(|node| instance.leaves.is_none() && !self.is_lost(node));
+        let drift = instance.drift + u32::from(left.is_some());
+        let mut instance = Instance { unit, node: None, drift, leaves: instance.leaves.clone().or(left), ..instance };
+        instance.reserved_addresses.clear();
+        instance.why.clear();
+        forget_pod(&mut instance);
+        self.plan.instances[index] = reset_attempts(instance);
         self.touched.insert(index);
         true
     }
 
     /// Moves the surge pod too, if another node fits.
     pub(in super::super) fn move_surge(&mut self, index: usize, drift: &Drift) {
-        let Some(next) = self.plan.slots[index].next.clone() else { return };
+        let Some(next) = self.plan.instances[index].next.clone() else { return };
         let Some(old) = next.node.clone().filter(|node| *node == drift.from) else { return };
         let revision = self.revision(next.version).clone();
         self.reservations.release(&old, revision.need);
@@ -245,13 +248,13 @@ impl Planning<'_> {
         let Ok(node) = self.reservations.place(&request, &revision, NodePreference::default()) else {
             return self.reservations.keep(&old, revision.need);
         };
-        let mut moved = Slot { node: Some(node), drift: self.next_drift(index), why: String::new(), ..*next };
+        let mut moved = Instance { node: Some(node), drift: self.next_drift(index), why: String::new(), ..*next };
         forget_pod(&mut moved);
-        self.plan.slots[index].next = Some(Box::new(moved));
+        self.plan.instances[index].next = Some(Box::new(moved));
         self.observed_surge[index] = None;
     }
 
-    fn release_resources(&mut self, pod: &Slot) {
+    fn release_resources(&mut self, pod: &Instance) {
         if let Some(node) = &pod.node {
             let need = self.revision(pod.version).need;
             self.reservations.release(node, need);
@@ -261,9 +264,15 @@ impl Planning<'_> {
 }
 
 /// Failures of earlier attempts do not count for a new placement.
-fn reset_attempts(slot: Slot) -> Slot {
-    let fresh = Slot::default();
-    Slot { failures: 0, retry_at: fresh.retry_at, unplaced_since: fresh.unplaced_since, addresses: Vec::new(), ..slot }
+fn reset_attempts(instance: Instance) -> Instance {
+    let fresh = Instance::default();
+    Instance {
+        failures: 0,
+        retry_at: fresh.retry_at,
+        unplaced_since: fresh.unplaced_since,
+        addresses: Vec::new(),
+        ..instance
+    }
 }
 
 /// The action frees a pod for others.

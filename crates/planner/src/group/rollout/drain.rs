@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use contract::record::{Draining, Slot};
+use contract::record::{Draining, Instance};
 use contract::report::PodFacts;
 use contract::rollout::StrategyType;
 
@@ -42,10 +42,10 @@ pub(super) fn drained_pods(action: RolloutAction) -> (u32, &'static [PodRole]) {
         }
         RolloutAction::Remove(number) => (number, &[PodRole::Current, PodRole::Surge]),
         RolloutAction::Drop(number) => (number, &[PodRole::Surge]),
-        RolloutAction::Create { slot, .. }
-        | RolloutAction::Move { slot, .. }
-        | RolloutAction::Reassign { slot, .. }
-        | RolloutAction::Divert { slot, .. } => (slot, &[]),
+        RolloutAction::Create { instance, .. }
+        | RolloutAction::Move { instance, .. }
+        | RolloutAction::Reassign { instance, .. }
+        | RolloutAction::Divert { instance, .. } => (instance, &[]),
         RolloutAction::Surge(number) => (number, &[]),
     }
 }
@@ -56,7 +56,7 @@ impl Planning<'_> {
         let (instance, pods) = drained_pods(action);
         let Some(index) = index_of(instance) else { return true };
         if matches!(action, RolloutAction::Renew(_))
-            && index < self.plan.slots.len()
+            && index < self.plan.instances.len()
             && self.method(index) == UpdateMethod::Live
         {
             return true;
@@ -141,15 +141,15 @@ impl Planning<'_> {
     /// Reports only those undrained instances whose pods really stop.
     pub(super) fn keep_undrained_that_left(&mut self) {
         let is_drained = |instance: &u32| {
-            let slot = index_of(*instance).and_then(|index| self.plan.slots.get(index));
-            slot.is_some_and(|slot| slot.pods().any(|pod| pod.draining.is_some()))
+            let instance = index_of(*instance).and_then(|index| self.plan.instances.get(index));
+            instance.is_some_and(|instance| instance.pods().any(|pod| pod.draining.is_some()))
         };
         let gone: BTreeSet<u32> = self.plan.undrained.iter().filter(|it| !is_drained(it)).copied().collect();
         self.plan.undrained = gone.into_iter().collect();
     }
 
     /// Whether the pod serves, or did when its node was last heard.
-    pub(super) fn is_in_service(&self, pod: &Slot, observed: Option<&PodFacts>) -> bool {
+    pub(super) fn is_in_service(&self, pod: &Instance, observed: Option<&PodFacts>) -> bool {
         let serves = self.serves_since(pod, observed).is_some_and(|since| since <= self.now);
         serves || self.status_of(pod, observed) == PodStatus::Unreachable
     }
@@ -167,7 +167,7 @@ impl Planning<'_> {
             let taken = wanted.iter().map(|action| drained_pods(*action));
             taken.into_iter().any(|(instance, pods)| instance == number(index) && pods.contains(&role))
         };
-        for index in 0..self.plan.slots.len() {
+        for index in 0..self.plan.instances.len() {
             for role in [PodRole::Current, PodRole::Surge] {
                 let is_drained = self.pod(index, role).is_some_and(|(pod, _)| pod.draining.is_some());
                 if is_drained && !is_wanted(index, role) {
@@ -178,19 +178,19 @@ impl Planning<'_> {
         }
     }
 
-    fn pod(&self, index: usize, role: PodRole) -> Option<(&Slot, Option<&PodFacts>)> {
-        let slot = self.plan.slots.get(index)?;
+    fn pod(&self, index: usize, role: PodRole) -> Option<(&Instance, Option<&PodFacts>)> {
+        let instance = self.plan.instances.get(index)?;
         match role {
-            PodRole::Current => Some((slot, self.observed(index))),
-            PodRole::Surge => Some((slot.next.as_deref()?, self.observed_surge.get(index).copied().flatten())),
+            PodRole::Current => Some((instance, self.observed(index))),
+            PodRole::Surge => Some((instance.next.as_deref()?, self.observed_surge.get(index).copied().flatten())),
         }
     }
 
     fn set_draining(&mut self, index: usize, role: PodRole, draining: Option<Draining>) {
-        let slot = self.plan.slots.get_mut(index);
+        let instance = self.plan.instances.get_mut(index);
         let pod = match role {
-            PodRole::Current => slot,
-            PodRole::Surge => slot.and_then(|slot| slot.next.as_deref_mut()),
+            PodRole::Current => instance,
+            PodRole::Surge => instance.and_then(|instance| instance.next.as_deref_mut()),
         };
         if let Some(pod) = pod {
             pod.draining = draining;

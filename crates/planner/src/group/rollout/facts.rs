@@ -1,4 +1,4 @@
-//! Translates slots and reports into the input of the rollout controller.
+//! Translates instances and reports into the input of the rollout controller.
 //!
 //! Free numbers are left out. A pod on a silent node is not ready; nothing else follows from silence. A pod that waits for
 //! the removal of another one was never ordered, so it does not exist yet.
@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use contract::query::Liveness;
-use contract::record::{Filling, Slot};
+use contract::record::{Instance, Presence};
 use contract::report::{ContainerFacts, PodFacts};
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
@@ -31,7 +31,7 @@ impl Planning<'_> {
     pub(in super::super) fn controller_facts(&mut self) -> (RolloutFacts, Vec<String>) {
         let units = self.all_units();
         let spec = &self.record.spec;
-        let slots = (0..self.plan.slots.len()).filter_map(|index| self.instance_facts(index, &units)).collect();
+        let instances = (0..self.plan.instances.len()).filter_map(|index| self.instance_facts(index, &units)).collect();
         let release = self.facts.release.cloned().unwrap_or_else(|| RolloutState::toward(NOWHERE));
         let facts = RolloutFacts {
             settings: settings::settings(spec, self.surge_rule(), self.is_first_deployment()),
@@ -42,8 +42,8 @@ impl Planning<'_> {
             is_rollback: !self.record.equals.is_empty(),
             can_roll_back: self.completed_version().is_some(),
             units: self.units(),
-            slots,
-            strays: i64::from(self.facts.strays).max(self.removed_and_leaving()),
+            instances,
+            terminating_removed: i64::from(self.facts.terminating_removed).max(self.removed_and_leaving()),
             is_blind: self.is_blind(),
             state: RolloutState { is_paused: spec.paused, ..release },
             now: Moment::from(self.now),
@@ -54,10 +54,10 @@ impl Planning<'_> {
 
     /// Removed instances that their node still has. Lost nodes do not count: they may never answer.
     fn removed_and_leaving(&self) -> i64 {
-        let is_leaving = |slot: &&Slot| {
-            slot.filling == Filling::Nothing && slot.leaves.as_ref().is_some_and(|node| !self.is_lost(node))
+        let is_leaving = |instance: &&Instance| {
+            instance.presence == Presence::Free && instance.leaves.as_ref().is_some_and(|node| !self.is_lost(node))
         };
-        i64::try_from(self.plan.slots.iter().filter(is_leaving).count()).unwrap_or(i64::MAX)
+        i64::try_from(self.plan.instances.iter().filter(is_leaving).count()).unwrap_or(i64::MAX)
     }
 
     /// A node has not reported to this leader yet. Checked only while pods are to be replaced, because it examines every
@@ -68,47 +68,47 @@ impl Planning<'_> {
         !self.facts.release.is_some_and(is_done) && self.facts.nodes.values().any(is_unreachable)
     }
 
-    fn instance_facts(&self, index: usize, units: &[String]) -> Option<controller::Slot> {
-        let slot = &self.plan.slots[index];
+    fn instance_facts(&self, index: usize, units: &[String]) -> Option<controller::Instance> {
+        let instance = &self.plan.instances[index];
         let unit = |name: &String| units.iter().position(|unit| unit == name).unwrap_or(0);
-        let main = match slot.filling {
-            Filling::Nothing => return None,
-            Filling::Retired => None,
-            Filling::Pod => Some(self.pod_facts(slot, self.observed(index))),
+        let main = match instance.presence {
+            Presence::Free => return None,
+            Presence::Vacant => None,
+            Presence::Pod => Some(self.pod_facts(instance, self.observed(index))),
         };
-        let next = slot.next.as_deref().map(|next| SurgePod {
+        let next = instance.next.as_deref().map(|next| SurgePod {
             unit: unit(&next.unit),
             pod: self.pod_facts(next, self.observed_surge.get(index).copied().flatten()),
         });
         let seen_leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
-        Some(controller::Slot {
+        Some(controller::Instance {
             number: number(index),
-            unit: unit(&slot.unit),
-            is_stopped: slot.target == TargetState::Stop,
-            is_bound: slot.node.is_some() && self.revision(slot.version).pod.is_stateful(),
+            unit: unit(&instance.unit),
+            is_stopped: instance.target == TargetState::Stop,
+            is_bound: instance.node.is_some() && self.revision(instance.version).pod.is_stateful(),
             main,
             next,
-            leaving: i64::from(seen_leaving.max(u32::from(slot.leaves.is_some()))),
+            leaving: i64::from(seen_leaving.max(u32::from(instance.leaves.is_some()))),
         })
     }
 
-    fn pod_facts(&self, slot: &Slot, observed: Option<&PodFacts>) -> RolloutPod {
-        let status = self.status_of(slot, observed);
-        let is_hook_overdue = slot.draining.as_ref().is_some_and(|draining| self.is_overdue(draining));
+    fn pod_facts(&self, instance: &Instance, observed: Option<&PodFacts>) -> RolloutPod {
+        let status = self.status_of(instance, observed);
+        let is_hook_overdue = instance.draining.as_ref().is_some_and(|draining| self.is_overdue(draining));
         RolloutPod {
-            revision: slot.version,
-            node: slot.node.as_ref().map(ToString::to_string).unwrap_or_default(),
+            revision: instance.version,
+            node: instance.node.as_ref().map(ToString::to_string).unwrap_or_default(),
             phase: self.phase(status, observed),
-            ready: self.ready(slot, observed),
-            created: is_made(status).then(|| Moment::from(slot.since.min(self.now).max(Timestamp::from_millis(0)))),
+            ready: self.ready(instance, observed),
+            created: is_made(status).then(|| Moment::from(instance.since.min(self.now).max(Timestamp::from_millis(0)))),
             follows: status == PodStatus::Moving,
             cost: 0,
-            signs: self.signs(slot, observed),
+            signs: self.signs(instance, observed),
             is_hook_overdue,
-            is_gate_overdue: self.gates_limit(slot, observed).is_some_and(|limit| limit <= self.now),
-            is_preparing: slot.draining.is_some() || slot.fetching.is_some(),
-            fetch: self.fetch_facts(slot, observed),
-            unschedulable_since: Some(slot.unplaced_since).filter(|since| since.happened()).map(Moment::from),
+            is_gate_overdue: self.gates_limit(instance, observed).is_some_and(|limit| limit <= self.now),
+            is_preparing: instance.draining.is_some() || instance.fetching.is_some(),
+            fetch: self.fetch_facts(instance, observed),
+            unschedulable_since: Some(instance.unplaced_since).filter(|since| since.happened()).map(Moment::from),
         }
     }
 
@@ -134,48 +134,50 @@ impl Planning<'_> {
         ended.any(|container| !restart::is_wanted(policy, container.exit_code, !container.error.is_empty()))
     }
 
-    fn signs(&self, slot: &Slot, observed: Option<&PodFacts>) -> Signs {
-        let Some(observed) = observed else { return Signs { restarts: i64::from(slot.failures), ..Signs::default() } };
-        if slot.created_from.is_some() && observed.restarted_at < slot.since {
+    fn signs(&self, instance: &Instance, observed: Option<&PodFacts>) -> Signs {
+        let Some(observed) = observed else {
+            return Signs { restarts: i64::from(instance.failures), ..Signs::default() };
+        };
+        if instance.created_from.is_some() && observed.restarted_at < instance.since {
             // Restarts before a live update do not count against the new revision.
             return Signs::default();
         }
         Signs {
             // A failed attempt to create the pod counts like a failed start.
-            restarts: i64::from(observed.restarts.max(slot.failures)),
+            restarts: i64::from(observed.restarts.max(instance.failures)),
             image_is_hopeless: observed.image_is_hopeless,
-            early_exits: self.early_exits(slot, observed),
-            stays_failed: self.stays_failed(slot, observed),
+            early_exits: self.early_exits(instance, observed),
+            stays_failed: self.stays_failed(instance, observed),
         }
     }
 
     /// The program failed and the policy does not restart it: waiting for the deadline would not help.
-    fn stays_failed(&self, slot: &Slot, observed: &PodFacts) -> bool {
+    fn stays_failed(&self, instance: &Instance, observed: &PodFacts) -> bool {
         let policy = self.record.spec.restart_policy;
         let has_failed = |it: &ContainerFacts| {
             let is_error = !it.error.is_empty();
             let failed = it.exit_code != 0 || is_error;
             !it.running && it.finished_at.happened() && failed && !restart::is_wanted(policy, it.exit_code, is_error)
         };
-        self.status_of(slot, Some(observed)) == PodStatus::Exited && observed.containers.iter().any(has_failed)
+        self.status_of(instance, Some(observed)) == PodStatus::Exited && observed.containers.iter().any(has_failed)
     }
 
     /// No revision of the group has completed, and no instance runs another revision than the desired one.
     fn is_first_deployment(&self) -> bool {
-        let mut pods = self.plan.slots.iter().flat_map(Slot::pods);
+        let mut pods = self.plan.instances.iter().flat_map(Instance::pods);
         self.record.proven.is_none() && pods.all(|pod| pod.version == self.record.spec.version)
     }
 
     /// Exits before the pod was available. Reports do not contain the length of earlier runs: they count like the last one,
     /// and an available pod has none.
-    fn early_exits(&self, slot: &Slot, observed: &PodFacts) -> i64 {
+    fn early_exits(&self, instance: &Instance, observed: &PodFacts) -> i64 {
         let min_ready = self.record.spec.min_ready();
-        let has_ended = self.status_of(slot, Some(observed)) == PodStatus::Exited;
-        if is_available(self.ready(slot, Some(observed)), min_ready, self.now.into()) {
+        let has_ended = self.status_of(instance, Some(observed)) == PodStatus::Exited;
+        if is_available(self.ready(instance, Some(observed)), min_ready, self.now.into()) {
             return 0;
         }
         let needed = match observed.health {
-            HealthState::None => min_ready + self.revision(slot.version).pod.setup(),
+            HealthState::None => min_ready + self.revision(instance.version).pod.setup(),
             HealthState::Starting | HealthState::Healthy | HealthState::Unhealthy => min_ready,
         };
         let lasted = |it: &ContainerFacts| it.finished_at.since(it.started_at) >= needed;
@@ -185,7 +187,7 @@ impl Planning<'_> {
 
     /// Whether an instance may have two pods: not if the pod is stateful or updated in place.
     pub(super) fn surge_rule(&self) -> SurgeRule {
-        let pods = self.plan.slots.iter().flat_map(Slot::pods);
+        let pods = self.plan.instances.iter().flat_map(Instance::pods);
         let versions: BTreeSet<u32> = pods.filter(|pod| self.is_outdated(pod)).map(|pod| pod.version).collect();
         let is_stateful = |version: &u32| self.revision(*version).pod.is_stateful();
         let in_place = |version: &u32| match update_method(
@@ -209,18 +211,19 @@ impl Planning<'_> {
     fn units(&self) -> Vec<UnitFacts> {
         let topology = self.record.spec.topology.as_ref();
         let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).is_some_and(|auto| auto.enable);
-        let is_short = auto && self.plan.slots.iter().flat_map(Slot::pods).any(|pod| pod.unplaced_since.happened());
+        let is_short =
+            auto && self.plan.instances.iter().flat_map(Instance::pods).any(|pod| pod.unplaced_since.happened());
         let unit = |name: &str| UnitFacts {
             name: name.to_owned(),
-            wish: topology.and_then(|topology| topology.unit_replicas.get(name).copied()),
+            preference: topology.and_then(|topology| topology.unit_replicas.get(name).copied()),
             // Needed only if an instance is unschedulable, because it examines every node.
-            free_slots: is_short.then(|| self.free_slots(name)),
+            free_capacity: is_short.then(|| self.free_capacity(name)),
         };
         self.declared_units().into_iter().map(unit).collect()
     }
 
     /// Pods of the present revision that fit on the nodes of a unit.
-    fn free_slots(&self, unit: &str) -> i64 {
+    fn free_capacity(&self, unit: &str) -> i64 {
         let Some(topology) = &self.record.spec.topology else { return 0 };
         let is_in =
             |candidate: &&Candidate| candidate.facts.labels.get(topology.label()).is_some_and(|value| value == unit);
@@ -234,9 +237,9 @@ impl Planning<'_> {
     pub(super) fn wake_for_placement_timeout(&mut self) {
         let settings = settings::settings(&self.record.spec, SurgeRule::Allowed, self.is_first_deployment());
         let waits = [settings.placement_patience, settings.auto_reschedule.map(|auto| auto.delay)];
-        let known_before: BTreeSet<Timestamp> = times_unplaced(self.facts.slots).collect();
+        let known_before: BTreeSet<Timestamp> = times_unplaced(self.facts.instances).collect();
         let mut limits = Vec::new();
-        for since in times_unplaced(&self.plan.slots) {
+        for since in times_unplaced(&self.plan.instances) {
             let at = waits.into_iter().flatten().map(|wait| self.waits_from(since) + wait);
             limits.extend(at.filter(|at| *at > self.now || !known_before.contains(&since)));
         }
@@ -247,14 +250,15 @@ impl Planning<'_> {
 
     /// Plans a wake-up for when a pod becomes ready by time alone, or a gate is overdue.
     fn wake_for_readiness(&mut self) {
-        let mains = self.plan.slots.iter().enumerate().map(|(index, slot)| (slot, self.observed(index)));
+        let mains = self.plan.instances.iter().enumerate().map(|(index, instance)| (instance, self.observed(index)));
         let nexts = self
             .plan
-            .slots
+            .instances
             .iter()
             .zip(&self.observed_surge)
-            .filter_map(|(slot, observed)| Some((slot.next.as_deref()?, *observed)));
-        let later = |(slot, observed)| [self.serves_since(slot, observed), self.gates_limit(slot, observed)];
+            .filter_map(|(instance, observed)| Some((instance.next.as_deref()?, *observed)));
+        let later =
+            |(instance, observed)| [self.serves_since(instance, observed), self.gates_limit(instance, observed)];
         let later = mains.chain(nexts).flat_map(later).flatten();
         if let Some(at) = later.filter(|at| *at > self.now).min() {
             self.wake(at);
@@ -262,8 +266,8 @@ impl Planning<'_> {
     }
 }
 
-fn times_unplaced(slots: &[Slot]) -> impl Iterator<Item = Timestamp> + '_ {
-    slots.iter().flat_map(Slot::pods).map(|pod| pod.unplaced_since).filter(|since| since.happened())
+fn times_unplaced(instances: &[Instance]) -> impl Iterator<Item = Timestamp> + '_ {
+    instances.iter().flat_map(Instance::pods).map(|pod| pod.unplaced_since).filter(|since| since.happened())
 }
 
 /// Whether the pod may exist on a node.

@@ -1,6 +1,6 @@
 //! Handles a failed rollout: it is paused with a text that names the remedies, or rolled back.
 
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::PodFacts;
 
 use super::super::last_error::{PAUSED, is_about_pause, is_about_stuck};
@@ -18,11 +18,11 @@ impl Planning<'_> {
 
     /// Details about the first failed instance.
     fn failure_detail(&self, failure: &Failure) -> Option<String> {
-        let first = failure.slots.first()?;
+        let first = failure.instances.first()?;
         let index = index_of(*first)?;
-        let slot = self.plan.slots.get(index)?;
-        let surge = slot.next.as_deref().map(|next| (next, self.observed_surge.get(index).copied().flatten()));
-        let pods = || surge.into_iter().chain([(slot, self.observed(index))]);
+        let instance = self.plan.instances.get(index)?;
+        let surge = instance.next.as_deref().map(|next| (next, self.observed_surge.get(index).copied().flatten()));
+        let pods = || surge.into_iter().chain([(instance, self.observed(index))]);
         let failure_detail = match failure.cause {
             Cause::Unschedulable => {
                 pods().find(|(pod, _)| pod.unplaced_since.happened()).map(|(pod, _)| self.unschedulable_reason(pod))
@@ -36,9 +36,9 @@ impl Planning<'_> {
             Cause::HookOverdue => drain_policy(&self.record.spec)
                 .map(|it| format!("no cmd=drained&instance={first} within {} s", it.timeout.as_secs())),
             Cause::Crashing | Cause::ImageHopeless => {
-                let exit = |(_, observed): (&Slot, Option<&PodFacts>)| observed?.last_exit();
+                let exit = |(_, observed): (&Instance, Option<&PodFacts>)| observed?.last_exit();
                 let exit = (failure.cause == Cause::Crashing).then(|| pods().find_map(exit)).flatten();
-                let error = |(_, observed): (&Slot, Option<&PodFacts>)| {
+                let error = |(_, observed): (&Instance, Option<&PodFacts>)| {
                     observed.map(|observed| self.image_error(observed).to_owned())
                 };
                 let error = || pods().filter_map(error).find(|error| !error.is_empty());
@@ -47,11 +47,11 @@ impl Planning<'_> {
             Cause::DeadlineExceeded => None,
         };
         let failure_detail = failure_detail.filter(|failure_detail| !failure_detail.is_empty())?;
-        Some(if failure.slots.len() == 1 { failure_detail } else { format!("instance {first}: {failure_detail}") })
+        Some(if failure.instances.len() == 1 { failure_detail } else { format!("instance {first}: {failure_detail}") })
     }
 
     /// Why the pod is unschedulable. A new leader has no reasons yet and uses the group's last error.
-    fn unschedulable_reason(&self, pod: &Slot) -> String {
+    fn unschedulable_reason(&self, pod: &Instance) -> String {
         let stuck = Some(self.record.last_error.as_str()).filter(|text| is_about_stuck(text));
         if pod.why.is_empty() { stuck.unwrap_or_default().to_owned() } else { pod.why.clone() }
     }
@@ -81,7 +81,7 @@ impl Planning<'_> {
     /// Returns to the last completed revision. The rollout towards it starts with the next plan.
     pub(super) fn roll_back_release(&mut self, release: &RolloutState) {
         let (Some(proven), Some(failure)) = (self.completed_version(), &release.failure) else { return };
-        let instance = failure.slots.first().copied().unwrap_or(1);
+        let instance = failure.instances.first().copied().unwrap_or(1);
         let why = format!("rolled back from revision {} to revision {proven}: {}", release.target, failure.message());
         self.restore_version(proven, why, instance);
         let now = self.now;

@@ -17,7 +17,7 @@ use crate::placement::NodePreference;
 impl Planning<'_> {
     /// How an instance gets the present revision. Updating in place needs an existing container.
     pub(in super::super) fn method(&self, index: usize) -> UpdateMethod {
-        let before = &self.revision(self.plan.slots[index].version).pod;
+        let before = &self.revision(self.plan.instances[index].version).pod;
         let method = update_method(self.record.spec.update_policy, before, &self.present.pod);
         match (self.status(index), method) {
             (PodStatus::Running | PodStatus::Exited | PodStatus::Starting | PodStatus::Unreachable, method) => method,
@@ -37,10 +37,10 @@ impl Planning<'_> {
     pub(super) fn renew_instance(&mut self, index: usize) -> bool {
         if self.status(index) == PodStatus::Unreachable {
             self.note_stuck(index, "its node does not answer");
-            self.plan.slots[index].unplaced_since = Timestamp::NEVER;
+            self.plan.instances[index].unplaced_since = Timestamp::NEVER;
             return false;
         }
-        let is_done = match (self.method(index), self.plan.slots[index].node.clone()) {
+        let is_done = match (self.method(index), self.plan.instances[index].node.clone()) {
             (UpdateMethod::Refused { fields }, _) => {
                 let text = format!("UpdatePolicy InPlaceOnly does not allow a change of {}", fields.join(", "));
                 self.note_stuck(index, &text);
@@ -53,14 +53,14 @@ impl Planning<'_> {
         };
         // A refused update or a silent node is no lack of resources.
         let is_unschedulable = !is_done && self.unschedulable.contains_key(&index);
-        if is_unschedulable && !self.plan.slots[index].unplaced_since.happened() {
-            self.plan.slots[index].unplaced_since = self.now;
+        if is_unschedulable && !self.plan.instances[index].unplaced_since.happened() {
+            self.plan.instances[index].unplaced_since = self.now;
         }
         is_done
     }
 
     fn renew_in_place(&mut self, index: usize, node: &NodeName, method: &UpdateMethod) -> bool {
-        let before = self.revision(self.plan.slots[index].version).need;
+        let before = self.revision(self.plan.instances[index].version).need;
         let after = self.present.clone();
         self.reservations.release(node, before);
         self.reservations.uncount(node);
@@ -90,27 +90,27 @@ impl Planning<'_> {
     fn update_in_place(&mut self, index: usize, method: &UpdateMethod) {
         let (version, now) = (self.record.spec.version, self.now);
         if *method == UpdateMethod::Live {
-            let slot = &mut self.plan.slots[index];
-            slot.created_from = Some(slot.named_version());
-            slot.version = version;
-            slot.since = now;
-            slot.unplaced_since = Timestamp::NEVER;
+            let instance = &mut self.plan.instances[index];
+            instance.created_from = Some(instance.named_version());
+            instance.version = version;
+            instance.since = now;
+            instance.unplaced_since = Timestamp::NEVER;
             // It serves during the update, so an earlier drain ends.
-            slot.draining = None;
-            slot.fetching = None;
+            instance.draining = None;
+            instance.fetching = None;
             return;
         }
-        let reserved_addresses = self.plan.slots[index].addresses.clone();
+        let reserved_addresses = self.plan.instances[index].addresses.clone();
         self.take_version(index);
-        self.plan.slots[index].reserved_addresses = reserved_addresses;
+        self.plan.instances[index].reserved_addresses = reserved_addresses;
     }
 
     /// Clears the state and text of instances that are no longer stuck.
     pub(super) fn clear_stuck(&mut self) {
         let stuck = &self.stuck;
-        let placed = self.plan.slots.iter_mut().enumerate().filter(|(_, slot)| slot.node.is_some());
-        for (_, slot) in placed.filter(|(index, _)| !stuck.contains_key(index)) {
-            slot.unplaced_since = Timestamp::NEVER;
+        let placed = self.plan.instances.iter_mut().enumerate().filter(|(_, instance)| instance.node.is_some());
+        for (_, instance) in placed.filter(|(index, _)| !stuck.contains_key(index)) {
+            instance.unplaced_since = Timestamp::NEVER;
         }
         if self.stuck.is_empty() && is_about_stuck(&self.record.last_error) {
             self.record.to_mut().last_error.clear();

@@ -1,9 +1,9 @@
 //! Runs the rollout of a group with a strategy.
 //!
 //! The rollout controller ([`crate::rollout::controller`]) decides from counts, units and revisions; this folder translates
-//! reports into its input ([`facts`]) and applies its actions to the slots ([`apply`]). It acts only while no operation holds
+//! reports into its input ([`facts`]) and applies its actions to the instances ([`apply`]). It acts only while no operation holds
 //! the lock. An action may be impossible for now, because the pod must be drained first or its successor is unschedulable.
-//! Then the slot stays unchanged and the controller, which sees only slots, decides the same again.
+//! Then the instance stays unchanged and the controller, which sees only instances, decides the same again.
 
 mod apply;
 mod drain;
@@ -19,7 +19,7 @@ mod units;
 use std::collections::BTreeSet;
 
 use contract::command::Operation;
-use contract::record::Slot;
+use contract::record::Instance;
 use contract::report::PodFacts;
 use contract::time::Timestamp;
 
@@ -36,15 +36,15 @@ use crate::rollout::progress::Reason;
 use crate::rollout::transition::RolloutPhase;
 
 /// Whether a pod is ready, and since when: it runs, is healthy, has all gates open, is not draining and has its desired spec.
-pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, observed: Option<&PodFacts>, now: Timestamp) -> Ready {
-    Planning::new(facts, now).ready(slot, observed)
+pub fn readiness(facts: &GroupFacts<'_>, instance: &Instance, observed: Option<&PodFacts>, now: Timestamp) -> Ready {
+    Planning::new(facts, now).ready(instance, observed)
 }
 
 /// The resolved budget of a RollingUpdate: minimum available instances and maximum pods. Batch and Beta rollouts have none.
 pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> RolloutLimits {
     let spec = &facts.record.spec;
     let mut planning = Planning::new(facts, now);
-    planning.plan.slots = facts.slots.to_vec();
+    planning.plan.instances = facts.instances.to_vec();
     let style = settings::settings(spec, planning.surge_rule(), false).strategy;
     RolloutLimits::of(controller::budget_strategy(style), spec.num_instances)
 }
@@ -55,11 +55,11 @@ pub(super) fn instance_of(action: RolloutAction) -> u32 {
 }
 
 impl Planning<'_> {
-    /// Takes the slots unchanged: the controller adds and removes instances.
-    pub(super) fn load_slots(&mut self) {
-        self.plan.slots = self.facts.slots.to_vec();
-        self.observed_surge.resize(self.plan.slots.len(), None);
-        for node in self.facts.slots.iter().flat_map(Slot::pods).filter_map(|pod| pod.node.as_ref()) {
+    /// Takes the instances unchanged: the controller adds and removes instances.
+    pub(super) fn load_instances(&mut self) {
+        self.plan.instances = self.facts.instances.to_vec();
+        self.observed_surge.resize(self.plan.instances.len(), None);
+        for node in self.facts.instances.iter().flat_map(Instance::pods).filter_map(|pod| pod.node.as_ref()) {
             self.reservations.count(node);
         }
         self.assign_units();
@@ -183,10 +183,10 @@ impl Planning<'_> {
 
     /// Forgets a revision that no pod runs, one plan after its last pod was replaced.
     fn forget_former(&mut self) {
-        let used = |slots: &[Slot]| -> BTreeSet<u32> {
-            slots.iter().flat_map(Slot::pods).map(|pod| pod.version).chain(self.record.proven).collect()
+        let used = |instances: &[Instance]| -> BTreeSet<u32> {
+            instances.iter().flat_map(Instance::pods).map(|pod| pod.version).chain(self.record.proven).collect()
         };
-        let (before, after) = (used(self.facts.slots), used(&self.plan.slots));
+        let (before, after) = (used(self.facts.instances), used(&self.plan.instances));
         let unused = self.record.former.keys().filter(|version| !after.contains(version));
         let (later, at_once): (Vec<u32>, Vec<u32>) = unused.partition(|version| before.contains(version));
         if !at_once.is_empty() {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use contract::record::{Fetching, Slot};
+use contract::record::{Fetching, Instance};
 use contract::report::{FetchState, Fetched, PodFacts};
 use contract::rollout::StrategyType;
 use contract::state::TargetState;
@@ -37,7 +37,7 @@ impl Planning<'_> {
     /// Whether an instance waits for its images; starts the pull.
     fn must_prefetch(&mut self, instance: u32) -> bool {
         let Some(index) = index_of(instance) else { return false };
-        index < self.plan.slots.len() && self.needs_images(index) && self.waits_for_images(index)
+        index < self.plan.instances.len() && self.needs_images(index) && self.waits_for_images(index)
     }
 
     /// Whether a serial upgrade waits before it replaces an instance: the old container, healthy or not, keeps running until
@@ -49,14 +49,14 @@ impl Planning<'_> {
 
     /// The error of a node that cannot pull the images of the present revision.
     pub(in super::super) fn pull_error(&self, index: usize) -> Option<String> {
-        self.fetch_request(&self.plan.slots[index])?;
+        self.fetch_request(&self.plan.instances[index])?;
         let report = self.fetch_report(self.observed(index)).filter(|report| report.state == FetchState::Hopeless)?;
         Some(report.error.clone())
     }
 
     /// Whether the node lacks images of the present revision. Starts the pull.
     fn waits_for_images(&mut self, index: usize) -> bool {
-        let asked = self.fetch_request(&self.plan.slots[index]);
+        let asked = self.fetch_request(&self.plan.instances[index]);
         let report = asked.and_then(|_| self.fetch_report(self.observed(index))).map(|it| it.state);
         match (report, asked) {
             (Some(FetchState::Here), _) => false,
@@ -71,7 +71,7 @@ impl Planning<'_> {
             }
             (None, None) => {
                 let (version, since) = (self.record.spec.version, self.now);
-                self.plan.slots[index].fetching = Some(Fetching { version, since });
+                self.plan.instances[index].fetching = Some(Fetching { version, since });
                 self.wake(since + ANSWERS_WITHIN);
                 true
             }
@@ -80,29 +80,29 @@ impl Planning<'_> {
 
     /// Whether an instance serves and its successor has images that the node may lack.
     fn needs_images(&self, index: usize) -> bool {
-        let (slot, observed) = (&self.plan.slots[index], self.observed(index));
+        let (instance, observed) = (&self.plan.instances[index], self.observed(index));
         // A draining instance has its images or does not need them.
         self.can_fetch(index)
-            && slot.draining.is_none()
-            && self.status_of(slot, observed) != PodStatus::Unreachable
-            && self.is_outdated(slot)
-            && self.is_in_service(slot, observed)
+            && instance.draining.is_none()
+            && self.status_of(instance, observed) != PodStatus::Unreachable
+            && self.is_outdated(instance)
+            && self.is_in_service(instance, observed)
             && !matches!(self.method(index), UpdateMethod::Live | UpdateMethod::Refused { .. })
     }
 
     /// Whether the agent can pull ahead, the instance is to run, and the present revision has other images.
     fn can_fetch(&self, index: usize) -> bool {
-        let slot = &self.plan.slots[index];
-        let candidate = slot.node.as_ref().and_then(|node| self.candidate(node));
-        let before: BTreeSet<&str> = self.revision(slot.version).pod.images().collect();
+        let instance = &self.plan.instances[index];
+        let candidate = instance.node.as_ref().and_then(|node| self.candidate(node));
+        let before: BTreeSet<&str> = self.revision(instance.version).pod.images().collect();
         candidate.is_some_and(|candidate| candidate.facts.fetches_ahead)
-            && slot.target == TargetState::Run
+            && instance.target == TargetState::Run
             && self.present.pod.images().any(|image| !before.contains(image))
     }
 
     /// The pull that was requested for a pod, if it is for the present revision.
-    pub(in super::super) fn fetch_request(&self, slot: &Slot) -> Option<Fetching> {
-        slot.fetching.filter(|fetching| fetching.version == self.record.spec.version)
+    pub(in super::super) fn fetch_request(&self, instance: &Instance) -> Option<Fetching> {
+        instance.fetching.filter(|fetching| fetching.version == self.record.spec.version)
     }
 
     /// The node's report on pulling the present revision.
@@ -116,8 +116,8 @@ impl Planning<'_> {
         ahead.map_or(&observed.last_error, |report| &report.error)
     }
 
-    pub(super) fn fetch_facts(&self, slot: &Slot, observed: Option<&PodFacts>) -> Fetch {
-        match (self.fetch_request(slot), self.fetch_report(observed).map(|report| report.state)) {
+    pub(super) fn fetch_facts(&self, instance: &Instance, observed: Option<&PodFacts>) -> Fetch {
+        match (self.fetch_request(instance), self.fetch_report(observed).map(|report| report.state)) {
             (None, _) => Fetch::Unasked,
             (Some(_), Some(FetchState::Hopeless)) => Fetch::Hopeless,
             (Some(_), Some(FetchState::Coming | FetchState::Here) | None) => Fetch::Coming,
@@ -129,10 +129,10 @@ impl Planning<'_> {
         let wanted: BTreeSet<u32> = wanted.iter().filter_map(|action| replaced(*action)).collect();
         let version = self.record.spec.version;
         let is_obsolete = |index: usize, it: Fetching| it.version != version || !wanted.contains(&number(index));
-        for index in 0..self.plan.slots.len() {
-            let slot = &mut self.plan.slots[index];
-            if slot.fetching.is_some_and(|fetching| is_obsolete(index, fetching)) {
-                slot.fetching = None;
+        for index in 0..self.plan.instances.len() {
+            let instance = &mut self.plan.instances[index];
+            if instance.fetching.is_some_and(|fetching| is_obsolete(index, fetching)) {
+                instance.fetching = None;
                 self.wake(self.now);
             }
         }

@@ -31,23 +31,23 @@ fn an_unschedulable_instance_waits_with_a_reason() {
     world.record.spec.pod.filters = vec!["constraint:group==x".to_owned()];
     let plan = world.settle(0);
     assert_eq!((plan.waiting, plan.finished(), plan.wake_at), (true, true, None));
-    assert_eq!(world.slots[0].why, "no node fits: a: constraint:group==x not met");
+    assert_eq!(world.instances[0].why, "no node fits: a: constraint:group==x not met");
     assert!(!world.plan(1).store, "the reason alone is not worth a write");
     world.candidate("a").facts.labels.insert("group".to_owned(), "x".to_owned());
     world.settle(2);
-    assert_eq!((world.places(), world.slots[0].drift, world.slots[0].why.as_str()), (vec![Some("a")], 0, ""));
+    assert_eq!((world.places(), world.instances[0].drift, world.instances[0].why.as_str()), (vec![Some("a")], 0, ""));
 }
 
 #[test]
 fn scaling_down_removes_the_highest_numbers_and_scaling_up_appends() {
     let mut world = world(4, &["a", "b"]).all_running();
-    let before = world.slots.clone();
+    let before = world.instances.clone();
     world.record.spec.num_instances = 2;
     world.settle(2);
-    assert_eq!(world.slots, before[..2]);
+    assert_eq!(world.instances, before[..2]);
     world.record.spec.num_instances = 3;
     world.settle(3);
-    assert_eq!((&world.slots[..2], world.slots.len()), (&before[..2], 3));
+    assert_eq!((&world.instances[..2], world.instances.len()), (&before[..2], 3));
 }
 
 #[test]
@@ -68,21 +68,21 @@ fn a_failed_create_is_retried_on_other_nodes_with_back_off() {
     world.settle(0);
     world.observed = vec![reported(RunState::Error)];
     let plan = world.settle(1);
-    assert_eq!((plan.wake_at, world.slots[0].why.as_str(), plan.store), (Some(at(11)), "E", true));
+    assert_eq!((plan.wake_at, world.instances[0].why.as_str(), plan.store), (Some(at(11)), "E", true));
     assert!(plan.finished(), "an error settles the operation");
     assert!(!world.settle(10).store);
     world.settle(11);
     // The agent keeps trying by itself: it may have created the pod just before the instance moves away.
-    assert_eq!((world.places(), world.leaves(0), world.slots[0].drift), (vec![Some("b")], Some("a"), 1));
+    assert_eq!((world.places(), world.leaves(0), world.instances[0].drift), (vec![Some("b")], Some("a"), 1));
     world.vacate(12);
-    assert_eq!((world.places(), world.leaves(0), world.slots[0].drift), (vec![Some("b")], None, 1));
+    assert_eq!((world.places(), world.leaves(0), world.instances[0].drift), (vec![Some("b")], None, 1));
     assert_eq!(world.report(0, reported(RunState::Error), 12).wake_at, Some(at(32)));
     world.settle(32);
-    assert_eq!((world.places(), world.slots[0].drift, world.slots[0].failures), (vec![Some("a")], 2, 2));
+    assert_eq!((world.places(), world.instances[0].drift, world.instances[0].failures), (vec![Some("a")], 2, 2));
     world.still_on_old_node.clear();
     world.observed = vec![reported(RunState::Success)];
     world.settle(33);
-    assert_eq!((world.slots[0].failures, world.slots[0].why.as_str()), (0, ""));
+    assert_eq!((world.instances[0].failures, world.instances[0].why.as_str()), (0, ""));
 }
 
 #[test]
@@ -97,16 +97,16 @@ fn a_missing_container_is_recreated_immediately_and_later_with_back_off() {
     let mut world = world(1, &["a"]).all_running();
     world.observed = vec![reported(RunState::Missing)];
     let plan = world.settle(10);
-    assert_eq!((world.slots[0].drift, plan.incidents), (1, vec![(1, Incident::Missing)]));
+    assert_eq!((world.instances[0].drift, plan.incidents), (1, vec![(1, Incident::Missing)]));
     world.observed = vec![reported(RunState::Missing)];
     let plan = world.settle(11);
-    assert_eq!((world.slots[0].drift, plan.wake_at, plan.incidents), (1, Some(at(20)), vec![]));
+    assert_eq!((world.instances[0].drift, plan.wake_at, plan.incidents), (1, Some(at(20)), vec![]));
     world.settle(20);
-    assert_eq!((world.slots[0].drift, world.slots[0].failures), (2, 2));
+    assert_eq!((world.instances[0].drift, world.instances[0].failures), (2, 2));
     world.observed = vec![reported(RunState::Success)];
     assert_eq!(world.settle(21).wake_at, Some(at(40)));
     world.settle(40);
-    assert_eq!(world.slots[0].failures, 0);
+    assert_eq!(world.instances[0].failures, 0);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_missing_container_is_recreated_on_its_own_healthy_node_rather_than_next_to_
         assert_eq!(world.places(), [Some("a"), Some("b"), Some("c")]);
         world.report(instance, reported(RunState::Missing), 10);
         assert_eq!(world.places(), [Some("a"), Some("b"), Some("c")], "instance {} is missing", instance + 1);
-        assert_eq!((world.slots[instance].drift, world.leaves(instance)), (1, None));
+        assert_eq!((world.instances[instance].drift, world.leaves(instance)), (1, None));
     }
 }
 
@@ -134,15 +134,15 @@ fn while_the_guard_is_off_a_missing_instance_is_left_with_a_reason() {
     world.guard_enabled = false;
     let plan = world.report(0, reported(RunState::Missing), 10);
     assert_eq!((plan.statuses.as_slice(), plan.wake_at), (&[PodStatus::LeftAlone, PodStatus::Running][..], None));
-    assert_eq!((world.slots[0].drift, plan.incidents, plan.store), (0, vec![], false));
-    assert_eq!(world.slots[0].why, "its container on node a is missing and the guard sleeps");
+    assert_eq!((world.instances[0].drift, plan.incidents, plan.store), (0, vec![], false));
+    assert_eq!(world.instances[0].why, "its container on node a is missing and the guard sleeps");
     // The guard does not concern lost nodes.
     world.candidate("b").liveness = Liveness::Lost;
     world.settle(11);
     assert_eq!(world.places(), [Some("a"), Some("a")]);
     world.guard_enabled = true;
     let plan = world.settle(12);
-    assert_eq!((world.slots[0].drift, world.slots[0].why.as_str()), (1, ""));
+    assert_eq!((world.instances[0].drift, world.instances[0].why.as_str()), (1, ""));
     assert_eq!(plan.incidents, [(1, Incident::Missing)]);
 }
 
@@ -152,7 +152,7 @@ fn a_constraint_of_the_cluster_counts_like_a_filter_of_the_pod() {
         let mut world = world(count, &["a", "b"]);
         world.constraints = vec![constraint.to_owned()];
         world.settle(0);
-        world.slots.iter().map(|slot| slot.node.as_ref().map(NodeName::to_string)).collect::<Vec<_>>()
+        world.instances.iter().map(|instance| instance.node.as_ref().map(NodeName::to_string)).collect::<Vec<_>>()
     };
     let all = |node: Option<&str>, count: usize| vec![node.map(str::to_owned); count];
     assert_eq!(placed("constraint:node!=~a", 3), all(Some("b"), 3), "kept off if possible");
@@ -178,13 +178,13 @@ fn an_instance_with_data_is_recreated_on_its_node_and_a_stateful_one_not_at_all(
     let mut soft = soft.all_running();
     soft.observed = vec![reported(RunState::Missing)];
     soft.settle(10);
-    assert_eq!((soft.places(), soft.slots[0].drift), (vec![Some("a")], 1));
+    assert_eq!((soft.places(), soft.instances[0].drift), (vec![Some("a")], 1));
     let mut hard = world(1, &["a", "b"]);
     hard.record.spec.pod.stateful = true;
     let mut hard = hard.all_running();
     hard.observed = vec![reported(RunState::Missing)];
     let plan = hard.settle(10);
-    assert_eq!((plan.statuses, hard.slots[0].drift, plan.store), (vec![PodStatus::LeftAlone], 0, false));
+    assert_eq!((plan.statuses, hard.instances[0].drift, plan.store), (vec![PodStatus::LeftAlone], 0, false));
 }
 
 #[test]
@@ -192,14 +192,14 @@ fn instances_of_a_lost_node_are_moved_unless_they_are_stateful() {
     let mut stateless = world(2, &["a", "b", "c"]).all_running();
     stateless.candidate("a").liveness = Liveness::Lost;
     stateless.settle(10);
-    assert_eq!((stateless.places(), stateless.slots[0].drift), (vec![Some("c"), Some("b")], 1));
+    assert_eq!((stateless.places(), stateless.instances[0].drift), (vec![Some("c"), Some("b")], 1));
     let mut stateful = world(2, &["a", "b", "c"]);
     stateful.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut stateful = stateful.all_running();
     stateful.candidate("a").liveness = Liveness::Lost;
     let plan = stateful.settle(10);
     assert_eq!((stateful.places(), plan.statuses[0]), (vec![Some("a"), Some("b")], PodStatus::LeftAlone));
-    assert_eq!(stateful.slots[0].why, "node a is lost; the instance is stateful and waits for it");
+    assert_eq!(stateful.instances[0].why, "node a is lost; the instance is stateful and waits for it");
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn an_unschedulable_instance_of_a_lost_node_keeps_its_node() {
     world.candidate("a").liveness = Liveness::Lost;
     let plan = world.settle(10);
     assert_eq!((world.places(), plan.store, plan.waiting), (vec![Some("a")], false, true));
-    assert_eq!(world.slots[0].why, "node a is lost; no node fits: a: lost");
+    assert_eq!(world.instances[0].why, "node a is lost; no node fits: a: lost");
     world.candidate("a").liveness = Liveness::Alive;
     world.settle(11);
-    assert_eq!((world.slots[0].drift, world.slots[0].why.as_str()), (0, ""));
+    assert_eq!((world.instances[0].drift, world.instances[0].why.as_str()), (0, ""));
 }
 
 #[test]
@@ -235,10 +235,10 @@ fn a_removal_ends_when_no_node_has_a_pod_left() {
     world.record.operation = Some(OperationRecord::new(Operation::Removing, at(5)));
     world.has_leftovers = true;
     let plan = world.plan(5);
-    assert_eq!((plan.slots.len(), plan.store, plan.finished(), plan.wake_at), (0, true, false, Some(at(605))));
+    assert_eq!((plan.instances.len(), plan.store, plan.finished(), plan.wake_at), (0, true, false, Some(at(605))));
     world.has_leftovers = false;
     assert!(!world.plan(6).finished(), "its instances are still placed");
-    world.slots = Vec::new();
+    world.instances = Vec::new();
     assert!(world.plan(6).finished());
 }
 
@@ -247,9 +247,9 @@ fn a_group_whose_ports_are_taken_runs_nothing_and_has_no_lock() {
     let mut world = world(2, &["a"]);
     world.record.taken_ports = vec![1];
     let plan = world.settle(0);
-    assert_eq!((plan.slots.len(), plan.store, plan.finished(), plan.wake_at), (0, false, true, None));
+    assert_eq!((plan.instances.len(), plan.store, plan.finished(), plan.wake_at), (0, false, true, None));
     let again = world.settle(1);
     assert_eq!((again.store, again.finished()), (false, false), "nothing more to do");
     world.record.taken_ports = Vec::new();
-    assert_eq!(world.settle(2).slots.len(), 2);
+    assert_eq!(world.settle(2).instances.len(), 2);
 }

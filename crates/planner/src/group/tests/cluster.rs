@@ -121,17 +121,19 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> TestC
 /// A group whose instances all run, except stopped ones.
 pub(super) fn running_on_nodes(world: TestGroup) -> TestCluster {
     let mut cluster = empty(world);
-    for (instance, slot) in (1..).zip(&cluster.world.slots).filter(|(_, slot)| slot.target == TargetState::Run) {
-        let Some(node) = slot.leaves.clone().or_else(|| slot.node.clone()) else { continue };
+    for (number, instance) in
+        (1..).zip(&cluster.world.instances).filter(|(_, instance)| instance.target == TargetState::Run)
+    {
+        let Some(node) = instance.leaves.clone().or_else(|| instance.node.clone()) else { continue };
         let container = TestContainer {
             up_at: -1_000,
             gone_at: None,
-            has: slot.version,
+            has: instance.version,
             digest: String::new(),
-            answered: (slot.starts_requested, slot.restarts_requested),
+            answered: (instance.starts_requested, instance.restarts_requested),
             ip: String::new(),
         };
-        cluster.containers.insert((node, id(instance, slot)), container);
+        cluster.containers.insert((node, id(number, instance)), container);
     }
     cluster
 }
@@ -232,16 +234,17 @@ impl TestCluster {
             let plan = self.world.plan(self.now);
             self.incidents.extend(plan.incidents.iter().copied());
             self.world.take(&plan);
-            self.world.observed_surge.resize(plan.slots.len(), None);
-            self.world.leaving.resize(plan.slots.len(), 0);
+            self.world.observed_surge.resize(plan.instances.len(), None);
+            self.world.leaving.resize(plan.instances.len(), 0);
             self.listen();
             self.wake_at = plan.wake_at;
             self.last = plan;
             // A node without a pod of the instance sends no report: the scheduler plans again immediately.
-            let mut slots = self.world.slots.iter().enumerate();
-            let has_vacancy =
-                |(index, slot): (usize, &Slot)| slot.leaves.is_some() && !self.world.still_on_old_node.contains(&index);
-            let is_vacant = slots.any(has_vacancy);
+            let mut instances = self.world.instances.iter().enumerate();
+            let has_vacancy = |(index, instance): (usize, &Instance)| {
+                instance.leaves.is_some() && !self.world.still_on_old_node.contains(&index)
+            };
+            let is_vacant = instances.any(has_vacancy);
             if !is_vacant && self.wake_at.is_none_or(|wake| wake > at(self.now)) {
                 let again = self.world.plan(self.now);
                 let is_same = !again.store && again.record.is_none() && again.release.is_none();
@@ -252,7 +255,13 @@ impl TestCluster {
                         plan.report.clone(),
                     )
                 };
-                assert!(is_same, "\nfirst {:?}\nagain {:?}\n{:?}", reported(&self.last), reported(&again), again.slots);
+                assert!(
+                    is_same,
+                    "\nfirst {:?}\nagain {:?}\n{:?}",
+                    reported(&self.last),
+                    reported(&again),
+                    again.instances
+                );
                 self.heard = Some(self.news());
                 return;
             }
@@ -262,8 +271,8 @@ impl TestCluster {
 
     /// The next leader has the stored state and nothing else.
     fn change_leader(&mut self) {
-        let text = serde_json::to_string(&PlacementRecord { slots: self.world.slots.clone() }).expect("JSON");
-        self.world.slots = serde_json::from_str::<PlacementRecord>(&text).expect("slots").slots;
+        let text = serde_json::to_string(&PlacementRecord { instances: self.world.instances.clone() }).expect("JSON");
+        self.world.instances = serde_json::from_str::<PlacementRecord>(&text).expect("instances").instances;
         let text = serde_json::to_string(&self.world.record).expect("JSON");
         self.world.record = serde_json::from_str(&text).expect("a record");
         let text = serde_json::to_string(&self.world.release).expect("JSON");
@@ -271,9 +280,9 @@ impl TestCluster {
     }
 
     /// The ordered pods with that target state.
-    fn orders(&self, target: TargetState) -> BTreeMap<(NodeName, ContainerId), Slot> {
-        let slots = self.world.slots.iter().enumerate();
-        let pods = slots.flat_map(|(index, slot)| slot.pods().map(move |pod| (number(index), pod)));
+    fn orders(&self, target: TargetState) -> BTreeMap<(NodeName, ContainerId), Instance> {
+        let instances = self.world.instances.iter().enumerate();
+        let pods = instances.flat_map(|(index, instance)| instance.pods().map(move |pod| (number(index), pod)));
         let ordered = pods.filter(|(_, pod)| pod.leaves.is_none() && pod.target == target);
         ordered.filter_map(|(instance, pod)| Some(((pod.node.clone()?, id(instance, pod)), pod.clone()))).collect()
     }
@@ -327,27 +336,28 @@ impl TestCluster {
     /// Collects the reports.
     fn listen(&mut self) {
         let orders = self.orders(TargetState::Run);
-        let slots = self.world.slots.clone();
-        let numbered = || (1..).zip(&slots);
-        self.world.observed = numbered().map(|(instance, slot)| self.facts(instance, slot)).collect();
+        let instances = self.world.instances.clone();
+        let numbered = || (1..).zip(&instances);
+        self.world.observed = numbered().map(|(number, instance)| self.facts(number, instance)).collect();
         self.world.observed_surge =
-            numbered().map(|(instance, slot)| self.facts(instance, slot.next.as_deref()?)).collect();
+            numbered().map(|(number, instance)| self.facts(number, instance.next.as_deref()?)).collect();
         let goes = |key: &&(NodeName, ContainerId)| !orders.contains_key(*key);
         let is_instance = |instance: u32| {
-            let slot = usize::try_from(instance - 1).ok().and_then(|index| slots.get(index));
-            slot.is_some_and(|slot| slot.filling != Filling::Nothing)
+            let instance = usize::try_from(instance - 1).ok().and_then(|index| instances.get(index));
+            instance.is_some_and(|instance| instance.presence != Presence::Free)
         };
         let there: BTreeSet<(NodeName, ContainerId)> = self.containers.keys().chain(&self.obeyed).cloned().collect();
         let going: Vec<u32> = there.iter().filter(goes).map(|(_, id)| id.instance).collect();
         let count = |instance: u32| u32::try_from(going.iter().filter(|it| **it == instance).count()).expect("few");
         self.world.leaving =
             numbered().map(|(instance, _)| if is_instance(instance) { count(instance) } else { 0 }).collect();
-        self.world.strays = u32::try_from(going.iter().filter(|it| !is_instance(**it)).count()).expect("few");
-        let clings = |(index, slot): &(usize, &Slot)| {
-            let left = slot.leaves.as_ref();
+        self.world.terminating_removed =
+            u32::try_from(going.iter().filter(|it| !is_instance(**it)).count()).expect("few");
+        let clings = |(index, instance): &(usize, &Instance)| {
+            let left = instance.leaves.as_ref();
             left.is_some_and(|left| there.iter().any(|(node, id)| node == left && id.instance == number(*index)))
         };
-        self.world.still_on_old_node = slots.iter().enumerate().filter(clings).map(|(index, _)| index).collect();
+        self.world.still_on_old_node = instances.iter().enumerate().filter(clings).map(|(index, _)| index).collect();
     }
 
     fn news(&self) -> NodeReports {
@@ -356,13 +366,13 @@ impl TestCluster {
             world.observed.clone(),
             world.observed_surge.clone(),
             world.leaving.clone(),
-            world.strays,
+            world.terminating_removed,
             world.still_on_old_node.clone(),
         )
     }
 
-    fn facts(&self, instance: u32, pod: &Slot) -> Option<PodFacts> {
-        let node = pod.node.clone().filter(|_| pod.leaves.is_none() && pod.filling == Filling::Pod)?;
+    fn facts(&self, instance: u32, pod: &Instance) -> Option<PodFacts> {
+        let node = pod.node.clone().filter(|_| pod.leaves.is_none() && pod.presence == Presence::Pod)?;
         let key = (node, id(instance, pod));
         let container = self.containers.get(&key);
         if pod.target == TargetState::Stop {
@@ -458,17 +468,20 @@ impl TestCluster {
 
     /// Serving instances: a container runs, is healthy, and its gates are open.
     pub(super) fn serving(&self) -> usize {
-        let serves = |instance: u32, pod: &Slot| {
+        let serves = |instance: u32, pod: &Instance| {
             let is_well = self.facts(instance, pod).is_some_and(|facts| facts.health == HealthState::Healthy);
             let gates = self.world.record.spec.readiness_gates.iter().all(|gate| pod.gates.contains_key(gate));
             is_well && gates && pod.draining.is_none()
         };
-        (1..).zip(&self.world.slots).filter(|(instance, slot)| slot.pods().any(|pod| serves(*instance, pod))).count()
+        (1..)
+            .zip(&self.world.instances)
+            .filter(|(number, instance)| instance.pods().any(|pod| serves(*number, pod)))
+            .count()
     }
 
     fn watch(&mut self) {
         self.fewest = self.fewest.min(self.serving());
-        self.most = self.most.max(self.world.slots.iter().flat_map(Slot::pods).count());
+        self.most = self.most.max(self.world.instances.iter().flat_map(Instance::pods).count());
         let (mut names, mut running) = (BTreeSet::new(), BTreeSet::new());
         for ((_, id), container) in &self.containers {
             assert!(names.insert(id.clone()), "two containers of one name: {:?}", self.containers);
@@ -477,10 +490,11 @@ impl TestCluster {
         let instances: BTreeSet<u32> = names.iter().map(|id| id.instance).collect();
         let may_surge = self.world.record.spec.has_strategy();
         assert!(may_surge || instances.len() == names.len(), "two pods of an instance: {:?}", self.containers);
-        let is_down = |(instance, slot): &(u32, &Slot)| slot.target == TargetState::Run && !running.contains(instance);
-        self.most_down = self.most_down.max((1..).zip(&self.world.slots).filter(is_down).count());
+        let is_down =
+            |(number, instance): &(u32, &Instance)| instance.target == TargetState::Run && !running.contains(number);
+        self.most_down = self.most_down.max((1..).zip(&self.world.instances).filter(is_down).count());
         let used: BTreeMap<&NodeName, u64> =
-            self.world.slots.iter().flat_map(Slot::pods).fold(BTreeMap::new(), |mut used, pod| {
+            self.world.instances.iter().flat_map(Instance::pods).fold(BTreeMap::new(), |mut used, pod| {
                 if let Some(node) = &pod.node {
                     *used.entry(node).or_default() +=
                         self.world.revisions().get(&pod.version).map_or(0, |it| it.need.memory);
@@ -494,9 +508,9 @@ impl TestCluster {
 
     /// What the rollout controller decides from.
     pub(super) fn controller_facts(&self) -> RolloutFacts {
-        self.world.look(|facts| {
+        self.world.with_facts(|facts| {
             let mut planning = Planning::new(facts, at(self.now));
-            planning.load_slots();
+            planning.load_instances();
             planning.controller_facts().0
         })
     }
@@ -507,19 +521,19 @@ impl TestCluster {
 
     /// Versions of the pods of every instance, the current one first.
     pub(super) fn versions(&self) -> Vec<Vec<u32>> {
-        self.world.slots.iter().map(|slot| slot.pods().map(|pod| pod.version).collect()).collect()
+        self.world.instances.iter().map(|instance| instance.pods().map(|pod| pod.version).collect()).collect()
     }
 
     pub(super) fn units(&self) -> Vec<&str> {
-        self.world.slots.iter().map(|slot| slot.unit.as_str()).collect()
+        self.world.instances.iter().map(|instance| instance.unit.as_str()).collect()
     }
 
-    pub(super) fn slot(&mut self, instance: usize) -> &mut Slot {
-        &mut self.world.slots[instance - 1]
+    pub(super) fn instance(&mut self, instance: usize) -> &mut Instance {
+        &mut self.world.instances[instance - 1]
     }
 }
 
-fn id(instance: u32, pod: &Slot) -> ContainerId {
+fn id(instance: u32, pod: &Instance) -> ContainerId {
     ContainerId { instance, version: pod.named_version(), drift: pod.drift }
 }
 

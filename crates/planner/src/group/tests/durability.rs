@@ -39,7 +39,7 @@ fn other_operations_wait_for_the_commit_too() {
         world.candidate("a").facts.memory = 1024 * MIB;
         world.nodes.insert(name("b"), world.nodes[&name("a")].clone());
         world.run_operation(kind, 3..=3, 13);
-        let processed = |world: &TestGroup| (world.slots[2].restarts_requested, world.drifts()[2]) != (0, 0);
+        let processed = |world: &TestGroup| (world.instances[2].restarts_requested, world.drifts()[2]) != (0, 0);
         world.settle(500);
         assert!(!processed(&world), "{kind:?}");
         (world.is_uncommitted, world.committed_at) = (false, Some(500));
@@ -71,15 +71,15 @@ fn a_version_that_was_not_committed_is_not_rolled_back() {
 fn the_next_operation_waits_for_an_unconfirmed_restart() {
     let mut world = world(3, &["a"]).all_healthy();
     world.operate(Operation::Restarting, 2..=2, 10);
-    assert_eq!(world.slots[1].restarts_requested, 1);
+    assert_eq!(world.instances[1].restarts_requested, 1);
     world.run_operation(Operation::Restarting, 1..=1, 11);
     world.settle(12);
-    assert_eq!(world.slots[0].restarts_requested, 0, "the other one runs only because it was not restarted yet");
+    assert_eq!(world.instances[0].restarts_requested, 0, "the other one runs only because it was not restarted yet");
     if let Some(observed) = &mut world.observed[1] {
         observed.restarts_done = 1;
     }
     world.settle(13);
-    assert_eq!(world.slots[0].restarts_requested, 1);
+    assert_eq!(world.instances[0].restarts_requested, 1);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn all_instances_of_a_node_leave_it_one_after_another() {
     let before = world.record.updated_at;
     let plan = world.settle(10);
     assert_eq!((world.places(), world.leaves(0)), (vec![Some("b"), Some("a"), Some("a")], Some("a")));
-    assert_eq!((world.drifts(), world.slots[0].since, plan.store), (vec![1, 0, 0], at(10), true));
+    assert_eq!((world.drifts(), world.instances[0].since, plan.store), (vec![1, 0, 0], at(10), true));
     let operation = OperationRecord { kind: Operation::Drifting, since: at(10), next: 2, last: 3 };
     assert_eq!(world.record.operation, Some(operation));
     assert!(!world.settle(11).store);
@@ -92,27 +92,27 @@ fn an_unschedulable_instance_stays_and_shows_why_until_the_next_operation() {
     let plan = world.settle(10);
     assert_eq!((world.record.last_error.as_str(), world.operation()), ("", None));
     let why = "it stays on a: no node fits: a: constraint:node!=a not met; b: memory 54 MiB short; c: suspect (no recent report)";
-    assert_eq!(world.slots.iter().map(|slot| slot.not_moved.as_str()).collect::<Vec<_>>(), [why; 2]);
+    assert_eq!(world.instances.iter().map(|instance| instance.not_moved.as_str()).collect::<Vec<_>>(), [why; 2]);
     assert!(plan.unplaced.is_some());
     world.settle(11);
-    assert_eq!(world.slots[0].not_moved, why);
+    assert_eq!(world.instances[0].not_moved, why);
     world.candidate("b").facts.memory = 1024 * MIB;
     world.record.drifts = vec![drift("a")];
     world.settle(12);
-    assert_eq!((world.places()[0], world.slots[0].not_moved.as_str()), (Some("b"), ""));
+    assert_eq!((world.places()[0], world.instances[0].not_moved.as_str()), (Some("b"), ""));
 }
 
 #[test]
 fn a_stopped_instance_moves_too_without_a_wait() {
     let mut world = on_a(3);
     for index in [0, 1] {
-        world.slots[index].target = TargetState::Stop;
+        world.instances[index].target = TargetState::Stop;
         world.observed[index] = reported(RunState::Exit);
     }
     world.record.drifts = vec![drift("a")];
     world.settle(10);
     assert_eq!(world.drifts(), [1, 1, 1]);
-    assert!(world.slots.iter().all(|slot| slot.leaves == Some(name("a"))));
+    assert!(world.instances.iter().all(|instance| instance.leaves == Some(name("a"))));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn an_operation_waits_for_the_instance_that_an_unlocked_upgrade_took_down() {
         world.upgrade(10, |_| ());
         let limit = 10 + 600;
         world.report(0, healthy(limit - 2), limit - 1);
-        assert_eq!((world.versions(), world.slots[1].since), (vec![1, 1], at(limit - 1)));
+        assert_eq!((world.versions(), world.instances[1].since), (vec![1, 1], at(limit - 1)));
         let plan = world.settle(limit);
         assert!(plan.finished(), "the upgrade gave its lock back");
         if kind == Operation::Drifting {
@@ -208,7 +208,7 @@ fn an_operation_waits_for_the_instance_that_an_unlocked_upgrade_took_down() {
         world.settle(limit + 1);
         let plan = world.settle(limit + 1);
         assert_eq!((world.operation(), plan.wake_at.is_some()), (Some(kind), true));
-        let is_untouched = |world: &TestGroup| world.leaves(0).is_none() && world.slots[0].restarts_requested == 0;
+        let is_untouched = |world: &TestGroup| world.leaves(0).is_none() && world.instances[0].restarts_requested == 0;
         assert!(is_untouched(&world), "{kind:?}: two would be down");
         world.report(1, healthy(limit + 2), limit + 3);
         assert!(!is_untouched(&world), "{kind:?} continues");

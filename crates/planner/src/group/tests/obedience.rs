@@ -42,9 +42,9 @@ prop_compose! {
             world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
         }
         let mut world = world.all_running();
-        for ((slot, runs), drift) in world.slots.iter_mut().zip(targets).zip(drifts) {
-            slot.target = if runs { TargetState::Run } else { TargetState::Stop };
-            (slot.drift, slot.starts_requested, slot.restarts_requested) = (drift, asked, asked);
+        for ((instance, runs), drift) in world.instances.iter_mut().zip(targets).zip(drifts) {
+            instance.target = if runs { TargetState::Run } else { TargetState::Stop };
+            (instance.drift, instance.starts_requested, instance.restarts_requested) = (drift, asked, asked);
         }
         world.record.proven = Some(0);
         world
@@ -52,10 +52,10 @@ prop_compose! {
 }
 
 fn runs_all(model: &TestCluster) -> bool {
-    let mut slots = model.world.slots.iter().zip(&model.world.observed);
-    slots.all(|(slot, observed)| {
+    let mut instances = model.world.instances.iter().zip(&model.world.observed);
+    instances.all(|(instance, observed)| {
         let up = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success);
-        up == (slot.target == TargetState::Run)
+        up == (instance.target == TargetState::Run)
     })
 }
 
@@ -86,7 +86,7 @@ proptest! {
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
         if !(stateful && elsewhere) {
             prop_assert!(runs_all(&model), "{:?}", model.world);
-            prop_assert_eq!(model.world.versions(), vec![present; model.world.slots.len()]);
+            prop_assert_eq!(model.world.versions(), vec![present; model.world.instances.len()]);
             prop_assert_eq!((model.world.operation(), model.world.record.proven), (None, Some(present)));
             prop_assert!(model.world.record.former.is_empty());
         }
@@ -100,8 +100,8 @@ proptest! {
         delays in any_delays(),
         health in 0_i64..8,
     ) {
-        let before = world.slots.clone();
-        let first = before.iter().position(|slot| slot.target == TargetState::Run);
+        let before = world.instances.clone();
+        let first = before.iter().position(|instance| instance.target == TargetState::Run);
         world.patch(1_000, |_| ());
         let model = obeyed(world, (delays.0, delays.1, Some(health)), Some(1));
         let record = &model.world.record;
@@ -115,9 +115,9 @@ proptest! {
         let number = u32::try_from(first + 1).expect("few");
         prop_assert_eq!(&model.incidents, &vec![(number, Incident::BadUpgrade { version: 1 })]);
         prop_assert_eq!((record.spec.version, record.proven), (2, Some(2)));
-        for (index, (slot, old)) in model.world.slots.iter().zip(&before).enumerate() {
+        for (index, (instance, old)) in model.world.instances.iter().zip(&before).enumerate() {
             let expected = if index > first { old.version } else { 2 };
-            prop_assert_eq!((slot.version, slot.drift), (expected, old.drift));
+            prop_assert_eq!((instance.version, instance.drift), (expected, old.drift));
         }
     }
 
@@ -128,7 +128,7 @@ proptest! {
         force in any::<bool>(),
         twice in any::<bool>(),
     ) {
-        let before = world.slots.clone();
+        let before = world.instances.clone();
         let bound = world.record.spec.pod.is_stateful() && !force;
         let drift = Drift { from: name("n0"), to: None, force, instance: None };
         world.record.drifts = vec![drift; if twice { 2 } else { 1 }];
@@ -136,11 +136,11 @@ proptest! {
         prop_assert!(model.most_down <= 1);
         prop_assert!(runs_all(&model));
         prop_assert_eq!((model.world.operation(), model.world.record.drifts.len()), (None, 0));
-        for (slot, old) in model.world.slots.iter().zip(&before) {
+        for (instance, old) in model.world.instances.iter().zip(&before) {
             let leaves = old.node == Some(name("n0")) && !bound;
-            prop_assert_eq!(slot.drift, old.drift + u32::from(leaves));
-            prop_assert_eq!(slot.node != old.node, leaves);
-            prop_assert_eq!(&slot.leaves, &None);
+            prop_assert_eq!(instance.drift, old.drift + u32::from(leaves));
+            prop_assert_eq!(instance.node != old.node, leaves);
+            prop_assert_eq!(&instance.leaves, &None);
         }
     }
 
@@ -150,20 +150,20 @@ proptest! {
         delays in any_delays(),
         one in proptest::option::of(1_u32..7),
     ) {
-        let count = u32::try_from(world.slots.len()).expect("few");
+        let count = u32::try_from(world.instances.len()).expect("few");
         let range = one.map_or(1..=count, |one| one.min(count)..=one.min(count));
-        let stopped: Vec<usize> = (0..world.slots.len()).filter(|index| world.slots[*index].target == TargetState::Stop).collect();
-        let before = world.slots.clone();
+        let stopped: Vec<usize> = (0..world.instances.len()).filter(|index| world.instances[*index].target == TargetState::Stop).collect();
+        let before = world.instances.clone();
         world.run_operation(Operation::Restarting, range.clone(), 1_000);
         let model = obeyed(world, delays, None);
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
         prop_assert!(runs_all(&model));
         prop_assert_eq!(model.world.operation(), None);
         prop_assert_eq!(model.world.record.last_error.as_str(), "");
-        for (index, (slot, old)) in model.world.slots.iter().zip(&before).enumerate() {
+        for (index, (instance, old)) in model.world.instances.iter().zip(&before).enumerate() {
             let meant = range.contains(&u32::try_from(index + 1).expect("few"));
-            prop_assert_eq!(slot.restarts_requested, old.restarts_requested + u32::from(meant));
-            prop_assert_eq!(slot.target == TargetState::Stop, stopped.contains(&index) && !meant);
+            prop_assert_eq!(instance.restarts_requested, old.restarts_requested + u32::from(meant));
+            prop_assert_eq!(instance.target == TargetState::Stop, stopped.contains(&index) && !meant);
         }
     }
 
@@ -173,7 +173,7 @@ proptest! {
         delays in any_delays(),
         starts in any::<bool>(),
     ) {
-        let count = u32::try_from(world.slots.len()).expect("few");
+        let count = u32::try_from(world.instances.len()).expect("few");
         let (kind, target) = if starts { (Operation::Starting, TargetState::Run) } else { (Operation::Stopping, TargetState::Stop) };
         world.run_operation(kind, 1..=count, 1_000);
         let model = obeyed(world, delays, None);
@@ -183,6 +183,6 @@ proptest! {
         world.patch(1_000, |_| ());
         let model = obeyed(world, delays, None);
         prop_assert!(runs_all(&model));
-        prop_assert!(model.world.slots.iter().all(|slot| (slot.target, slot.version) == (target, 1)));
+        prop_assert!(model.world.instances.iter().all(|instance| (instance.target, instance.version) == (target, 1)));
     }
 }

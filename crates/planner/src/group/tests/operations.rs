@@ -11,7 +11,11 @@ fn answered(mut facts: Option<PodFacts>, starts: u32, restarts: u32) -> Option<P
 }
 
 fn asked(world: &TestGroup) -> Vec<(TargetState, u32, u32)> {
-    world.slots.iter().map(|slot| (slot.target, slot.starts_requested, slot.restarts_requested)).collect()
+    world
+        .instances
+        .iter()
+        .map(|instance| (instance.target, instance.starts_requested, instance.restarts_requested))
+        .collect()
 }
 
 const RUN: TargetState = TargetState::Run;
@@ -47,14 +51,14 @@ fn operations_do_not_wait_for_silent_nodes() {
         world.candidate("a").liveness = Liveness::Suspect;
         world.candidate("b").engine = EngineState::Hung;
         assert!(world.operate(kind, 1..=2, 10).finished());
-        assert!(world.slots.iter().all(|slot| slot.target == target));
+        assert!(world.instances.iter().all(|instance| instance.target == target));
     }
 }
 
 #[test]
 fn a_start_ends_when_each_instance_has_confirmed_it() {
     let mut world = world(2, &["a"]).all_healthy();
-    world.slots[0].target = STOP;
+    world.instances[0].target = STOP;
     world.observed[0] = reported(RunState::Exit);
     let plan = world.operate(Operation::Starting, 1..=2, 10);
     assert_eq!((asked(&world), plan.finished()), (vec![(RUN, 1, 0); 2], false));
@@ -71,7 +75,7 @@ fn a_start_does_not_wait_for_instances_that_cannot_be_placed_or_created() {
     world.record.spec.num_instances = 3;
     world.settle(5);
     world.constraints = vec!["constraint:node==z".to_owned()];
-    world.slots[2].node = None;
+    world.instances[2].node = None;
     world.run_operation(Operation::Starting, 1..=3, 10);
     let plan = world.report(1, answered(healthy(0), 1, 0), 10);
     assert!(plan.finished(), "{plan:?}");
@@ -112,16 +116,16 @@ fn a_restarted_instance_that_is_not_ready_delays_the_rest_for_five_polls() {
         world.operate(Operation::Restarting, 1..=2, 10);
         world.observed[0] = answered(facts.clone(), 0, 1);
         let plan = world.plan(109);
-        assert_eq!(plan.slots[1].restarts_requested, 0, "{facts:?}");
+        assert_eq!(plan.instances[1].restarts_requested, 0, "{facts:?}");
         assert!(plan.wake_at.is_some_and(|wake| wake <= at(110)), "{facts:?}");
-        assert_eq!(world.plan(110).slots[1].restarts_requested, 1, "{facts:?}");
+        assert_eq!(world.plan(110).instances[1].restarts_requested, 1, "{facts:?}");
     }
 }
 
 #[test]
 fn a_restart_of_one_instance_starts_it_if_it_was_stopped() {
     let mut world = world(2, &["a"]).all_healthy();
-    world.slots[1].target = STOP;
+    world.instances[1].target = STOP;
     world.observed[1] = reported(RunState::Exit);
     world.operate(Operation::Restarting, 2..=2, 10);
     assert_eq!(asked(&world), [(RUN, 0, 0), (RUN, 0, 1)]);
@@ -131,7 +135,7 @@ fn a_restart_of_one_instance_starts_it_if_it_was_stopped() {
 #[test]
 fn a_restart_skips_unschedulable_instances() {
     let mut world = world(2, &["a"]).all_healthy();
-    world.slots[0].node = None;
+    world.instances[0].node = None;
     world.constraints = vec!["constraint:node==z".to_owned()];
     world.operate(Operation::Restarting, 1..=2, 10);
     assert_eq!(asked(&world), [(RUN, 0, 1), (RUN, 0, 1)]);

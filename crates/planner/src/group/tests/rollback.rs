@@ -28,7 +28,7 @@ fn an_unhealthy_first_instance_gets_the_completed_spec_as_a_new_version() {
     assert_eq!((record.spec.updated_at, record.spec.pod.updated_at), (at(112), at(112)));
     assert_eq!((&record.equals, record.last_error.as_str()), (&BTreeSet::from([0]), TEXT));
     assert_eq!(record.operation, Some(OperationRecord::new(Operation::Upgrading, at(112))));
-    assert_eq!((world.versions(), world.slots[0].since), (vec![2, 0, 0], at(112)), "the others were never touched");
+    assert_eq!((world.versions(), world.instances[0].since), (vec![2, 0, 0], at(112)), "the others were never touched");
     assert_eq!(world.settle(113).incidents, [], "reported once");
     assert!(world.record.operation.is_some(), "not over before the first is deployed again");
     let plan = world.report(0, healthy(114), 114);
@@ -74,7 +74,7 @@ fn an_instance_that_is_being_created_has_until_the_time_limit_of_the_operation()
 #[test]
 fn the_first_running_instance_tries_the_version() {
     let mut world = world(3, &["a"]).all_healthy();
-    world.slots[0].target = TargetState::Stop;
+    world.instances[0].target = TargetState::Stop;
     world.observed[0] = reported(RunState::Exit);
     world.upgrade(10, |_| ());
     assert_eq!(world.versions(), [1, 1, 0]);
@@ -133,7 +133,7 @@ fn a_lost_node_does_not_count_against_the_version() {
     let mut world = upgrading(2);
     world.candidate("a").liveness = Liveness::Lost;
     world.settle(400);
-    assert_eq!((world.versions(), world.slots[0].since), (vec![1, 0], at(400)));
+    assert_eq!((world.versions(), world.instances[0].since), (vec![1, 0], at(400)));
     let plan = world.report(0, starting(402), 402);
     assert_eq!((plan.incidents, plan.wake_at), (vec![], Some(at(502))));
 }

@@ -35,7 +35,7 @@ fn fetching(version: u32, state: FetchState) -> Option<PodFacts> {
 fn never_healthy(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b"]);
     world.settle(0);
-    world.observed = vec![unhealthy(0); world.slots.len()];
+    world.observed = vec![unhealthy(0); world.instances.len()];
     assert!(world.settle(1).finished());
     world.settle(3);
     world
@@ -46,7 +46,7 @@ fn completed(instances: i64, policy: RestartPolicy) -> TestGroup {
     let mut world = world(instances, &["a", "b"]);
     world.record.spec.restart_policy = policy;
     world.settle(0);
-    world.observed = vec![unchecked(0); world.slots.len()];
+    world.observed = vec![unchecked(0); world.instances.len()];
     world.settle(1);
     world.settle(30);
     assert_eq!(world.record.proven, Some(0));
@@ -57,7 +57,7 @@ fn completed(instances: i64, policy: RestartPolicy) -> TestGroup {
 fn changing_image(instances: i64) -> TestGroup {
     let mut world = completed(instances, RestartPolicy::Always);
     world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
-    world.observed = vec![healthy(0); world.slots.len()];
+    world.observed = vec![healthy(0); world.instances.len()];
     world.upgrade(50, |pod| pod.containers[0].image = "next".to_owned());
     world
 }
@@ -141,7 +141,7 @@ fn two_early_exits_of_the_first_instance_roll_the_version_back() {
         );
         let plan = world.report(0, exited(3, 56, 60, 1), 60);
         assert_eq!(plan.incidents, [(1, Incident::BadUpgrade { version: 1 })], "{instances}");
-        let mut expected = vec![0; world.slots.len()];
+        let mut expected = vec![0; world.instances.len()];
         expected[0] = 2;
         assert_eq!((world.versions(), world.record.spec.pod.containers[0].env.len()), (expected, 0));
         let why = "instance 1: it exited with code 3 within 10 s of its start, 2 times";
@@ -226,12 +226,12 @@ fn a_later_instance_that_fails_pauses_the_upgrade_without_the_lock_until_it_work
 #[test]
 fn the_old_container_serves_until_the_image_is_on_its_node() {
     let mut world = changing_image(2);
-    assert_eq!((world.versions(), world.slots[0].fetching.map(|it| it.version)), (vec![0, 0], Some(1)));
-    assert_eq!(world.slots[1].fetching, None, "only the instance whose turn it is");
+    assert_eq!((world.versions(), world.instances[0].fetching.map(|it| it.version)), (vec![0, 0], Some(1)));
+    assert_eq!(world.instances[1].fetching, None, "only the instance whose turn it is");
     world.report(0, fetching(1, FetchState::Coming), 300);
     assert_eq!((world.versions(), world.operation()), (vec![0, 0], Some(Operation::Upgrading)));
     world.report(0, fetching(1, FetchState::Here), 301);
-    assert_eq!((world.versions(), world.slots[0].fetching), (vec![1, 0], None));
+    assert_eq!((world.versions(), world.instances[0].fetching), (vec![1, 0], None));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn an_unhealthy_container_serves_until_the_image_is_on_its_node_too() {
     let mut world = never_healthy(2);
     world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
     world.upgrade(10, |pod| pod.containers[0].image = "next".to_owned());
-    assert_eq!((world.versions(), world.slots[0].fetching.is_some()), (vec![0, 0], true));
+    assert_eq!((world.versions(), world.instances[0].fetching.is_some()), (vec![0, 0], true));
 }
 
 #[test]
@@ -254,9 +254,12 @@ fn an_image_that_cannot_be_pulled_is_rolled_back_and_no_instance_is_touched() {
         assert_eq!(world.record.last_error, format!("{ROLLED_BACK} ({why})"));
         world.report(0, healthy(0), 53);
         assert_eq!(world.operation(), None);
-        assert_eq!(world.versions(), vec![0; world.slots.len()]);
+        assert_eq!(world.versions(), vec![0; world.instances.len()]);
         let after = world.places().into_iter().map(|it| it.map(str::to_owned)).collect::<Vec<_>>();
-        assert_eq!((after, world.drifts(), world.slots[0].fetching), (before, vec![0; world.slots.len()], None));
+        assert_eq!(
+            (after, world.drifts(), world.instances[0].fetching),
+            (before, vec![0; world.instances.len()], None)
+        );
     }
 }
 
@@ -265,7 +268,7 @@ fn a_later_instance_whose_image_cannot_be_pulled_keeps_its_version_and_frees_the
     let mut world = changing_image(3);
     world.report(0, fetching(1, FetchState::Here), 51);
     world.report(0, healthy(52), 52);
-    assert!(world.slots[1].fetching.is_some());
+    assert!(world.instances[1].fetching.is_some());
     assert!(world.report(1, fetching(1, FetchState::Hopeless), 54).finished());
     assert_eq!(world.versions(), [1, 0, 0]);
     let said = "instance 2 is not upgraded to version 1: its image cannot be pulled: manifest unknown";

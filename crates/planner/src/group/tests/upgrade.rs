@@ -40,7 +40,7 @@ fn an_upgrade_pause_separates_the_old_pod_from_the_new_one() {
     world.settle(23);
     assert_eq!(world.leaves(0), Some("a"), "the pause is not over");
     world.settle(24);
-    assert_eq!((world.leaves(0), world.slots[0].pause_until), (None, Timestamp::NEVER));
+    assert_eq!((world.leaves(0), world.instances[0].pause_until), (None, Timestamp::NEVER));
     world.report(0, healthy(25), 26);
     assert_eq!(world.versions(), [1, 1]);
 }
@@ -150,13 +150,13 @@ fn an_instance_whose_new_version_does_not_fit_keeps_running_with_a_reason() {
     let mut world = world(2, &["a"]);
     world.candidate("a").facts.memory = 150 * MIB;
     let mut world = world.all_healthy();
-    let running = world.slots.clone();
+    let running = world.instances.clone();
     let plan = world.upgrade(10, |pod| pod.containers[0].memory_limit = 100 << 20);
     let why = "no node fits: a: memory 14 MiB short";
     assert_eq!((plan.waiting, plan.store, plan.unplaced.is_some()), (true, false, true));
-    assert_eq!(world.slots[0].why, format!("it is not upgraded to version 1: {why}"));
+    assert_eq!(world.instances[0].why, format!("it is not upgraded to version 1: {why}"));
     assert_eq!(world.record.last_error, format!("instance 1 is not upgraded to version 1: {why}"));
-    assert_eq!((&world.slots[0].node, world.versions()), (&running[0].node, vec![0, 0]));
+    assert_eq!((&world.instances[0].node, world.versions()), (&running[0].node, vec![0, 0]));
     // Other reasons are not worth a write.
     world.candidate("a").facts.memory = 151 * MIB;
     assert_eq!(world.settle(11).record, None);
@@ -188,13 +188,13 @@ fn a_stateful_instance_is_upgraded_on_its_node_or_not_at_all() {
 fn a_stopped_instance_gets_the_new_version_and_stays_stopped() {
     let mut world = world(3, &["a"]).all_healthy();
     for index in [0, 1] {
-        world.slots[index].target = TargetState::Stop;
+        world.instances[index].target = TargetState::Stop;
         world.observed[index] = reported(RunState::Exit);
     }
     world.upgrade(10, |_| ());
     assert_eq!(world.versions(), [1, 1, 1]);
     assert_eq!(
-        world.slots.iter().map(|slot| slot.target).collect::<Vec<_>>(),
+        world.instances.iter().map(|instance| instance.target).collect::<Vec<_>>(),
         [TargetState::Stop, TargetState::Stop, TargetState::Run]
     );
     world.observed = vec![reported(RunState::Exit), reported(RunState::Exit), healthy(11)];
@@ -228,10 +228,13 @@ fn an_instance_on_a_silent_node_is_not_upgraded_and_one_on_a_lost_node_elsewhere
 fn a_failing_instance_gets_the_new_version_without_back_off() {
     let mut world = world(1, &["a"]).all_healthy();
     world.report(0, reported(RunState::Error), 10);
-    assert_eq!(world.slots[0].failures, 1);
+    assert_eq!(world.instances[0].failures, 1);
     world.upgrade(11, |_| ());
-    let slot = &world.slots[0];
-    assert_eq!((slot.version, slot.failures, slot.retry_at, slot.why.as_str()), (1, 0, Timestamp::NEVER, ""));
+    let instance = &world.instances[0];
+    assert_eq!(
+        (instance.version, instance.failures, instance.retry_at, instance.why.as_str()),
+        (1, 0, Timestamp::NEVER, "")
+    );
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn the_resources_of_each_version_are_counted_separately() {
     world.candidate("b").liveness = Liveness::Lost;
     let plan = world.settle(10);
     assert_eq!((world.versions(), world.places()), (vec![1, 0], vec![Some("a"), Some("b")]));
-    assert_eq!(world.slots[1].why, "node b is lost; no node fits: a: memory 14 MiB short; b: lost");
+    assert_eq!(world.instances[1].why, "node b is lost; no node fits: a: memory 14 MiB short; b: lost");
     assert!(plan.waiting);
 }
 
@@ -282,7 +285,7 @@ fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
             world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
         }
         let mut world = world.all_healthy();
-        world.slots[0].leaves = Some(name("c"));
+        world.instances[0].leaves = Some(name("c"));
         world.still_on_old_node.insert(0);
         world
     };
@@ -294,7 +297,10 @@ fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
     stateful.candidate("c").liveness = Liveness::Lost;
     let plan = stateful.settle(10);
     assert_eq!((stateful.leaves(0), plan.statuses[0]), (Some("c"), PodStatus::Moving));
-    assert_eq!(stateful.slots[0].why, "node c, which it leaves, is lost; the instance is stateful and waits for it");
+    assert_eq!(
+        stateful.instances[0].why,
+        "node c, which it leaves, is lost; the instance is stateful and waits for it"
+    );
     // The node that it moves to is replaced: nothing was ordered there, so no name is used and no data is bound.
     let mut target = leaving(true);
     target.candidate("a").liveness = Liveness::Lost;
@@ -311,12 +317,12 @@ fn addresses_are_kept_while_an_instance_is_down() {
         Some(facts)
     };
     let plan = world.report(0, with("10.0.0.1"), 2);
-    assert_eq!((world.slots[0].addresses.clone(), plan.store), (vec!["10.0.0.1".to_owned()], false));
+    assert_eq!((world.instances[0].addresses.clone(), plan.store), (vec!["10.0.0.1".to_owned()], false));
     world.report(0, with(""), 3);
     world.report(0, reported(RunState::Exit), 4);
-    assert_eq!(world.slots[0].addresses, ["10.0.0.1"]);
+    assert_eq!(world.instances[0].addresses, ["10.0.0.1"]);
     world.report(0, with("10.0.0.2"), 5);
-    assert_eq!(world.slots[0].addresses, ["10.0.0.2"]);
+    assert_eq!(world.instances[0].addresses, ["10.0.0.2"]);
 }
 
 #[test]
@@ -337,7 +343,7 @@ fn no_instance_is_taken_down_while_a_lower_one_is_being_created() {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     // The second instance has the new version already.
-    world.slots[1].version = 1;
+    world.instances[1].version = 1;
     world.settle(10);
     assert_eq!(world.versions(), [1, 1, 0]);
     assert!(!world.settle(11).store, "the second is well, but the first is not up yet");

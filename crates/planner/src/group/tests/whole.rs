@@ -33,7 +33,7 @@ prop_compose! {
             world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
         }
         world.settle(0);
-        world.observed = observed[..world.slots.len()].to_vec();
+        world.observed = observed[..world.instances.len()].to_vec();
         for (candidate, liveness) in world.nodes.values_mut().zip(livenesses) {
             candidate.liveness = liveness;
         }
@@ -58,14 +58,14 @@ fn any_facts() -> impl Strategy<Value = Option<PodFacts>> {
 }
 
 prop_compose! {
-    fn any_slot()(
+    fn any_instance()(
         node in proptest::option::weighted(0.9, any_node()),
         leaves in proptest::option::weighted(0.2, any_node()),
         version in 0_u32..4,
         (runs, since, retry_at) in (prop::bool::weighted(0.8), 0_i64..600, proptest::option::of(400_i64..600)),
         (drift, asked) in (0_u32..3, 0_u32..3),
-    ) -> Slot {
-        Slot {
+    ) -> Instance {
+        Instance {
             leaves: leaves.filter(|left| node.as_ref().is_some_and(|node| node != left)),
             node,
             version,
@@ -75,7 +75,7 @@ prop_compose! {
             retry_at: retry_at.map_or(Timestamp::NEVER, at),
             starts_requested: asked,
             restarts_requested: asked,
-            ..Slot::default()
+            ..Instance::default()
         }
     }
 }
@@ -99,16 +99,16 @@ prop_compose! {
 prop_compose! {
     /// A group in any state, plausible or not.
     fn any_group_state()(
-        slots in proptest::collection::vec((any_slot(), any_facts(), any::<bool>()), 0..6),
+        instances in proptest::collection::vec((any_instance(), any_facts(), any::<bool>()), 0..6),
         livenesses in proptest::collection::vec(any_liveness(), 4),
         operation in proptest::option::of(any_operation()),
         drifts in proptest::collection::vec(any_drift(), 0..3),
-        (instances, present, proven) in (0_i64..6, 0_u32..5, proptest::option::of(0_u32..4)),
+        (count, present, proven) in (0_i64..6, 0_u32..5, proptest::option::of(0_u32..4)),
         equals in proptest::option::weighted(0.2, 0_u32..4),
         needs in proptest::collection::vec(16_i64..400, 5),
         stateful in proptest::collection::vec(prop::bool::weighted(0.2), 5),
     ) -> TestGroup {
-        let mut world = world(instances, &["n0", "n1", "n2", "n3"]);
+        let mut world = world(count, &["n0", "n1", "n2", "n3"]);
         for (candidate, liveness) in world.nodes.values_mut().zip(livenesses) {
             candidate.liveness = liveness;
         }
@@ -128,15 +128,15 @@ prop_compose! {
         world.record.operation = operation;
         (world.record.drifts, world.record.proven) = (drifts, proven);
         world.record.equals = equals.into_iter().collect();
-        for (index, (slot, mut observed, clings)) in slots.into_iter().enumerate() {
+        for (index, (instance, mut observed, clings)) in instances.into_iter().enumerate() {
             if let Some(observed) = &mut observed {
                 // An agent confirms only requested starts.
-                observed.starts_done = observed.starts_done.min(slot.starts_requested);
-                observed.restarts_done = observed.restarts_done.min(slot.restarts_requested);
+                observed.starts_done = observed.starts_done.min(instance.starts_requested);
+                observed.restarts_done = observed.restarts_done.min(instance.restarts_requested);
             }
             // A pod that was not ordered yet is not reported.
-            world.observed.push(observed.filter(|_| slot.leaves.is_none()));
-            world.slots.push(slot);
+            world.observed.push(observed.filter(|_| instance.leaves.is_none()));
+            world.instances.push(instance);
             if clings {
                 world.still_on_old_node.insert(index);
             }
@@ -146,8 +146,8 @@ prop_compose! {
 }
 
 /// The instances of a plan, without tombstones.
-fn instances(plan: &GroupPlan) -> impl Iterator<Item = &Slot> {
-    plan.slots.iter().filter(|slot| slot.filling == Filling::Pod)
+fn instances(plan: &GroupPlan) -> impl Iterator<Item = &Instance> {
+    plan.instances.iter().filter(|instance| instance.presence == Presence::Pod)
 }
 
 proptest! {
@@ -158,8 +158,8 @@ proptest! {
         let plan = world.settle(100);
         let wanted = usize::try_from(world.record.spec.num_instances).expect("not negative");
         prop_assert_eq!((instances(&plan).count(), plan.statuses.len()), (wanted, wanted));
-        for slot in instances(&plan) {
-            prop_assert!(slot.node.is_some() || !slot.why.is_empty());
+        for instance in instances(&plan) {
+            prop_assert!(instance.node.is_some() || !instance.why.is_empty());
         }
         for candidate in world.nodes.values() {
             prop_assert!(candidate.used.memory <= candidate.facts.memory);
@@ -176,14 +176,14 @@ proptest! {
 
     #[test]
     fn running_instances_on_live_nodes_are_never_touched(mut world in any_world()) {
-        let before = world.slots.clone();
+        let before = world.instances.clone();
         let observed = world.observed.clone();
         let plan = world.settle(100);
-        for (index, slot) in instances(&plan).enumerate().take(before.len()) {
+        for (index, instance) in instances(&plan).enumerate().take(before.len()) {
             let runs = observed[index].as_ref().is_some_and(|facts| facts.state == RunState::Success);
             let lost = before[index].node.as_ref().is_some_and(|node| world.nodes[node].liveness == Liveness::Lost);
             if runs && !lost {
-                prop_assert_eq!((&slot.node, slot.drift), (&before[index].node, before[index].drift));
+                prop_assert_eq!((&instance.node, instance.drift), (&before[index].node, before[index].drift));
             }
         }
     }
@@ -194,13 +194,13 @@ proptest! {
         prop_assert!(rest, "{world:?}");
         let again = world.plan(500);
         prop_assert_eq!((again.store, &again.record), (false, &None));
-        prop_assert!(instances(&again).all(|slot| slot.node.is_some() || !slot.why.is_empty()));
+        prop_assert!(instances(&again).all(|instance| instance.node.is_some() || !instance.why.is_empty()));
     }
 
     #[test]
     fn no_instance_is_moved_while_its_node_may_still_run_it(world in any_group_state()) {
         let plan = world.plan(500);
-        for (index, (old, new)) in world.slots.iter().zip(instances(&plan)).enumerate() {
+        for (index, (old, new)) in world.instances.iter().zip(instances(&plan)).enumerate() {
             let Some(node) = old.node.as_ref().filter(|node| Some(*node) != new.node.as_ref()) else { continue };
             let lost = world.nodes.get(node).is_some_and(|candidate| candidate.liveness == Liveness::Lost);
             let nothing_there = world.observed[index].as_ref().is_some_and(|observed| {
@@ -214,7 +214,7 @@ proptest! {
     #[test]
     fn one_plan_takes_down_one_running_instance_at_most(world in any_group_state()) {
         let plan = world.plan(500);
-        let taken = world.slots.iter().zip(instances(&plan)).zip(&world.observed).filter(|((old, new), observed)| {
+        let taken = world.instances.iter().zip(instances(&plan)).zip(&world.observed).filter(|((old, new), observed)| {
             let runs = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success && !observed.leaving);
             let heard = old.node.as_ref().and_then(|node| world.nodes.get(node));
             let heard = heard.is_some_and(|candidate| candidate.liveness == Liveness::Alive);

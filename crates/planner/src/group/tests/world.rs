@@ -15,14 +15,14 @@ impl PlacedPods for NoPods {
 #[derive(Debug, Clone)]
 pub(super) struct TestGroup {
     pub(super) record: GroupRecord,
-    pub(super) slots: Vec<Slot>,
+    pub(super) instances: Vec<Instance>,
     pub(super) observed: Vec<Option<PodFacts>>,
-    /// Slots whose old node still has them.
+    /// Instances whose old node still has them.
     pub(super) still_on_old_node: BTreeSet<usize>,
     pub(super) has_leftovers: bool,
     pub(super) observed_surge: Vec<Option<PodFacts>>,
     pub(super) leaving: Vec<u32>,
-    pub(super) strays: u32,
+    pub(super) terminating_removed: u32,
     /// The decisions are not committed yet.
     pub(super) is_uncommitted: bool,
     /// When the decisions were committed; immediately if not set.
@@ -68,13 +68,13 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> TestGroup {
             operation: Some(OperationRecord::new(Operation::Deploying, at(0))),
             ..Default::default()
         },
-        slots: Vec::new(),
+        instances: Vec::new(),
         observed: Vec::new(),
         still_on_old_node: BTreeSet::new(),
         has_leftovers: false,
         observed_surge: Vec::new(),
         leaving: Vec::new(),
-        strays: 0,
+        terminating_removed: 0,
         is_uncommitted: false,
         committed_at: None,
         release: None,
@@ -98,14 +98,15 @@ impl TestGroup {
         pods.map(|(version, pod)| (version, Revision::new(Arc::new(pod.clone()), Need::of(pod, 8)))).collect()
     }
     pub(super) fn plan(&self, now: i64) -> GroupPlan {
-        self.look(|facts| plan_group(facts, at(now)))
+        self.with_facts(|facts| plan_group(facts, at(now)))
     }
     /// Calls a function with the planner's input.
-    pub(super) fn look<T>(&self, say: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
+    pub(super) fn with_facts<T>(&self, say: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
         let observed: Vec<Option<&PodFacts>> = self.observed.iter().map(Option::as_ref).collect();
         let observed_surge: Vec<Option<&PodFacts>> = self.observed_surge.iter().map(Option::as_ref).collect();
-        let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.still_on_old_node.contains(&index)).collect();
-        let decisions = self.slots.iter().flat_map(decided).filter(|_| !self.is_uncommitted);
+        let vacated: Vec<bool> =
+            (0..self.instances.len()).map(|index| !self.still_on_old_node.contains(&index)).collect();
+        let decisions = self.instances.iter().flat_map(decided).filter(|_| !self.is_uncommitted);
         let stored = decisions.map(|at_once| (at_once, self.committed_at.map_or(at_once, at))).collect();
         let facts = GroupFacts {
             record: &self.record,
@@ -115,13 +116,13 @@ impl TestGroup {
                 health_poll: Duration::from_secs(20),
                 early_exit: Duration::from_secs(10),
             },
-            slots: &self.slots,
+            instances: &self.instances,
             observed: &observed,
             vacated: &vacated,
             has_leftovers: self.has_leftovers,
             observed_surge: &observed_surge,
             leaving: &self.leaving,
-            strays: self.strays,
+            terminating_removed: self.terminating_removed,
             committed: &stored,
             release: self.release.as_ref(),
             guard_enabled: self.guard_enabled,
@@ -136,17 +137,17 @@ impl TestGroup {
     /// old pod.
     pub(super) fn take(&mut self, plan: &GroupPlan) {
         self.account(Need::minus);
-        self.observed.resize(plan.slots.len(), None);
-        for (index, slot) in plan.slots.iter().enumerate() {
-            let who = |slot: &Slot| (slot.node.clone(), slot.version, slot.drift);
-            if self.slots.get(index).is_none_or(|old| who(old) != who(slot)) {
+        self.observed.resize(plan.instances.len(), None);
+        for (index, instance) in plan.instances.iter().enumerate() {
+            let who = |instance: &Instance| (instance.node.clone(), instance.version, instance.drift);
+            if self.instances.get(index).is_none_or(|old| who(old) != who(instance)) {
                 self.observed[index] = None;
             }
-            if slot.leaves.is_some() && self.slots.get(index).is_none_or(|old| old.leaves != slot.leaves) {
+            if instance.leaves.is_some() && self.instances.get(index).is_none_or(|old| old.leaves != instance.leaves) {
                 self.still_on_old_node.insert(index);
             }
         }
-        self.slots.clone_from(&plan.slots);
+        self.instances.clone_from(&plan.instances);
         if let Some(record) = &plan.record {
             self.record = record.clone();
         }
@@ -157,9 +158,9 @@ impl TestGroup {
     }
     fn account(&mut self, change: fn(Need, Need) -> Need) {
         let revisions = self.revisions();
-        for slot in self.slots.iter().flat_map(Slot::pods) {
-            let Some(candidate) = slot.node.as_ref().and_then(|node| self.nodes.get_mut(node)) else { continue };
-            let revision = revisions.get(&slot.version).unwrap_or_else(|| &revisions[&self.record.spec.version]);
+        for instance in self.instances.iter().flat_map(Instance::pods) {
+            let Some(candidate) = instance.node.as_ref().and_then(|node| self.nodes.get_mut(node)) else { continue };
+            let revision = revisions.get(&instance.version).unwrap_or_else(|| &revisions[&self.record.spec.version]);
             candidate.used = change(candidate.used, revision.need);
         }
     }
@@ -191,7 +192,7 @@ impl TestGroup {
     /// All instances are deployed, running and completed; no operation holds the lock.
     pub(super) fn all_running(mut self) -> Self {
         self.settle(0);
-        self.observed = vec![reported(RunState::Success); self.slots.len()];
+        self.observed = vec![reported(RunState::Success); self.instances.len()];
         self.settle(1);
         self.settle(10);
         self
@@ -199,7 +200,7 @@ impl TestGroup {
     /// As [`TestGroup::all_running`], with passing health checks.
     pub(super) fn all_healthy(mut self) -> Self {
         self.settle(0);
-        self.observed = vec![healthy(0); self.slots.len()];
+        self.observed = vec![healthy(0); self.instances.len()];
         self.settle(1);
         self.settle(10);
         self
@@ -220,16 +221,16 @@ impl TestGroup {
             Some(OperationRecord { kind, since: at(now), next: *range.start(), last: *range.end() });
     }
     pub(super) fn places(&self) -> Vec<Option<&str>> {
-        self.slots.iter().map(|slot| slot.node.as_ref().map(NodeName::as_str)).collect()
+        self.instances.iter().map(|instance| instance.node.as_ref().map(NodeName::as_str)).collect()
     }
     pub(super) fn versions(&self) -> Vec<u32> {
-        self.slots.iter().map(|slot| slot.version).collect()
+        self.instances.iter().map(|instance| instance.version).collect()
     }
     pub(super) fn drifts(&self) -> Vec<u32> {
-        self.slots.iter().map(|slot| slot.drift).collect()
+        self.instances.iter().map(|instance| instance.drift).collect()
     }
     pub(super) fn leaves(&self, index: usize) -> Option<&str> {
-        self.slots[index].leaves.as_ref().map(NodeName::as_str)
+        self.instances[index].leaves.as_ref().map(NodeName::as_str)
     }
     pub(super) fn candidate(&mut self, node: &str) -> &mut Candidate {
         self.nodes.get_mut(&name(node)).expect("a node")

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::decision::RolloutAction;
 use super::draft::Draft;
-use super::facts::{BatchStrategy, RolloutPod, Slot};
+use super::facts::{BatchStrategy, Instance, RolloutPod};
 use super::progress;
 use super::scaling;
 use crate::rollout::batches::{BatchKind, BatchSettings, UnitProgress, batch_size, next_batch};
@@ -38,7 +38,7 @@ pub(super) fn advance(draft: &mut Draft<'_>, batched: BatchStrategy) {
 /// Instances by unit that run or will be created. They count in their present unit: they move to their target unit when no
 /// batch runs.
 fn workable(draft: &Draft<'_>) -> Vec<i64> {
-    let running = draft.by_unit(|slot| !slot.is_stopped).into_iter().chain(std::iter::repeat(0));
+    let running = draft.by_unit(|instance| !instance.is_stopped).into_iter().chain(std::iter::repeat(0));
     scaling::missing(draft).into_iter().zip(running).map(|(missing, running)| running + missing).collect()
 }
 
@@ -123,8 +123,10 @@ fn is_skipped(draft: &Draft<'_>) -> bool {
 
 /// Each unit has as many available pods at the target revision as are committed, not counting skipped instances.
 fn is_done(draft: &Draft<'_>) -> bool {
-    let counts = |slot: &Slot| {
-        !slot.is_stopped && draft.is_updated(slot) && (draft.is_skipped(slot) || draft.is_updated_available(slot))
+    let counts = |instance: &Instance| {
+        !instance.is_stopped
+            && draft.is_updated(instance)
+            && (draft.is_skipped(instance) || draft.is_updated_available(instance))
     };
     let done = || draft.by_unit(counts).into_iter().chain(std::iter::repeat(0));
     is_skipped(draft) || draft.state.committed.iter().zip(done()).all(|(committed, done)| done >= *committed)
@@ -134,7 +136,7 @@ fn is_done(draft: &Draft<'_>) -> bool {
 fn take(draft: &mut Draft<'_>, batched: BatchStrategy) {
     // An update or creation in one unit does not change the counts of another.
     let updated = draft.updated_by_unit();
-    let available = draft.by_unit(|slot| !slot.is_stopped && draft.is_updated_available(slot));
+    let available = draft.by_unit(|instance| !instance.is_stopped && draft.is_updated_available(instance));
     let of = |counts: &[i64], unit: usize| counts.get(unit).copied().unwrap_or(0);
     for unit in 0..draft.state.committed.len() {
         let committed = draft.state.committed[unit];
@@ -152,11 +154,13 @@ fn take(draft: &mut Draft<'_>, batched: BatchStrategy) {
 
 /// The instances of a unit that are not at the target revision, in update order; those without a pod first.
 fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
-    let old = || draft.running().filter(|slot| slot.unit == unit && !draft.is_updated(slot));
-    let mut order: Vec<u32> = old().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect();
-    let with_pod: Vec<(&Slot, &RolloutPod)> = old().filter_map(|slot| Some((slot, slot.main.as_ref()?))).collect();
+    let old = || draft.running().filter(|instance| instance.unit == unit && !draft.is_updated(instance));
+    let mut order: Vec<u32> =
+        old().filter(|instance| instance.main.is_none()).map(|instance| instance.number).collect();
+    let with_pod: Vec<(&Instance, &RolloutPod)> =
+        old().filter_map(|instance| Some((instance, instance.main.as_ref()?))).collect();
     let pods: Vec<ranking::RankedPod> =
-        with_pod.iter().map(|(slot, pod)| draft.facts.ranked(slot.number, pod)).collect();
+        with_pod.iter().map(|(instance, pod)| draft.facts.ranked(instance.number, pod)).collect();
     let preparing: BTreeSet<&str> =
         with_pod.iter().zip(&pods).filter(|((_, pod), _)| pod.is_preparing).map(|(_, pod)| pod.uid.as_str()).collect();
     let is_preparing = |pod: &ranking::RankedPod| preparing.contains(pod.uid.as_str());
@@ -173,8 +177,8 @@ fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
 }
 
 fn renew(draft: &mut Draft<'_>, number: u32) {
-    let Some(slot) = draft.slot(number) else { return };
-    let (has_main, has_next) = (slot.main.is_some(), slot.next.is_some());
+    let Some(instance) = draft.instance(number) else { return };
+    let (has_main, has_next) = (instance.main.is_some(), instance.next.is_some());
     if has_next {
         // The instance was about to move; the rebalance repeats this after the batch.
         draft.perform(RolloutAction::Drop(number));
@@ -184,8 +188,8 @@ fn renew(draft: &mut Draft<'_>, number: u32) {
 
 fn create(draft: &mut Draft<'_>, unit: usize) {
     let most = usize::try_from(draft.facts.replicas).unwrap_or(0);
-    if draft.slots.len() < most {
-        let slot = draft.free_number();
-        draft.perform(RolloutAction::Create { slot, unit, revision: draft.facts.target });
+    if draft.instances.len() < most {
+        let instance = draft.free_number();
+        draft.perform(RolloutAction::Create { instance, unit, revision: draft.facts.target });
     }
 }

@@ -10,7 +10,7 @@ use crate::rollout::units::Warning;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RolloutAction {
     /// Creates an instance with a pod of this revision, or a pod for an instance without one.
-    Create { slot: u32, unit: usize, revision: u32 },
+    Create { instance: u32, unit: usize, revision: u32 },
     /// Starts a pod of the target revision beside the main pod.
     Surge(u32),
     /// Stops the main pod; the surge pod becomes the main pod.
@@ -25,11 +25,11 @@ pub enum RolloutAction {
     /// Removes the instance and its pods.
     Remove(u32),
     /// Starts a pod of the same revision in another unit; `Promote` then moves the instance there.
-    Move { slot: u32, unit: usize },
+    Move { instance: u32, unit: usize },
     /// Places the unschedulable main pod in another unit.
-    Reassign { slot: u32, unit: usize },
+    Reassign { instance: u32, unit: usize },
     /// Places the unschedulable surge pod in another unit; `Promote` then moves the instance there.
-    Divert { slot: u32, unit: usize },
+    Divert { instance: u32, unit: usize },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use super::control::{Control, apply};
 use super::decision::{Decision, RolloutAction, RolloutStatus};
 use super::draft::{self, Draft};
-use super::facts::{RolloutFacts, RolloutPod, Slot};
+use super::facts::{Instance, RolloutFacts, RolloutPod};
 use crate::rollout::batches::BatchKind;
 use crate::rollout::numbers::sum;
 use crate::rollout::ranking::PodPhase;
@@ -25,21 +25,22 @@ pub struct SimulatedStep {
 
 /// Simulates the rollout from here to its end and returns whether it completes. `place` receives each step, writes the nodes of the
 /// new pods, because the choice of the next instance depends on them, and may end the simulation early.
-pub fn dry_run(facts: &RolloutFacts, mut place: impl FnMut(SimulatedStep, &mut [Slot]) -> ControlFlow<()>) -> bool {
+pub fn dry_run(facts: &RolloutFacts, mut place: impl FnMut(SimulatedStep, &mut [Instance]) -> ControlFlow<()>) -> bool {
     let mut facts = facts.clone();
     facts.state.is_paused = false;
     facts.state.is_frozen = false;
     facts.state.failure = None;
     facts.is_blind = false;
     // An instance takes a few steps: surge, promote or renew; batches and moves double that.
-    let most = facts.slots.len().max(usize::try_from(facts.replicas).unwrap_or(0)).saturating_mul(8).saturating_add(16);
+    let most =
+        facts.instances.len().max(usize::try_from(facts.replicas).unwrap_or(0)).saturating_mul(8).saturating_add(16);
     for _ in 0..most {
         let decision = super::controller(&facts);
         let before = std::mem::replace(&mut facts.state, decision.state.clone());
-        facts.strays += perform_all(&mut facts.slots, facts.target, &decision.actions);
+        facts.terminating_removed += perform_all(&mut facts.instances, facts.target, &decision.actions);
         if !decision.actions.is_empty() {
             let step = step(&facts, &decision);
-            if place(step, &mut facts.slots).is_break() {
+            if place(step, &mut facts.instances).is_break() {
                 return false;
             }
         }
@@ -53,8 +54,8 @@ pub fn dry_run(facts: &RolloutFacts, mut place: impl FnMut(SimulatedStep, &mut [
 }
 
 /// Applies the actions of a decision to the desired state. Returns the terminating pods of removed instances.
-pub fn perform_all(slots: &mut Vec<Slot>, target: u32, actions: &[RolloutAction]) -> i64 {
-    sum(actions.iter().map(|action| draft::perform(slots, target, *action)))
+pub fn perform_all(instances: &mut Vec<Instance>, target: u32, actions: &[RolloutAction]) -> i64 {
+    sum(actions.iter().map(|action| draft::perform(instances, target, *action)))
 }
 
 /// The step after the actions and before the pods follow.
@@ -64,7 +65,7 @@ fn step(facts: &RolloutFacts, decision: &Decision) -> SimulatedStep {
         batch: decision.state.batch,
         kind: decision.state.kind,
         actions: decision.actions.clone(),
-        available: draft.by_unit(|slot| draft.is_available(slot)),
+        available: draft.by_unit(|instance| draft.is_available(instance)),
     }
 }
 
@@ -82,13 +83,13 @@ fn confirm(facts: &mut RolloutFacts, decision: &Decision) -> bool {
 /// New pods run, terminating pods are gone, and `min_ready` has passed.
 fn become_ideal(facts: &mut RolloutFacts) {
     let now = facts.now;
-    for slot in &mut facts.slots {
-        slot.leaving = 0;
-        let running = !slot.is_stopped;
-        let next = slot.next.as_mut().map(|next| &mut next.pod);
-        slot.main.as_mut().into_iter().chain(next).filter(|_| running).for_each(|pod| become_ready(pod, now));
+    for instance in &mut facts.instances {
+        instance.leaving = 0;
+        let running = !instance.is_stopped;
+        let next = instance.next.as_mut().map(|next| &mut next.pod);
+        instance.main.as_mut().into_iter().chain(next).filter(|_| running).for_each(|pod| become_ready(pod, now));
     }
-    facts.strays = 0;
+    facts.terminating_removed = 0;
     facts.now = now.after(facts.settings.min_ready).after(std::time::Duration::from_secs(1));
 }
 

@@ -1,6 +1,6 @@
 //! The input of the controller: one group as the leader knows it.
 //!
-//! A `Slot` is an instance. It has a `main` pod and, while it surges or moves, a second one (`next`). These pods are *desired*;
+//! A `Instance` is an instance. It has a `main` pod and, while it surges or moves, a second one (`next`). These pods are *desired*;
 //! `created` shows whether one exists. Terminating pods are only a number (`leaving`). `group` repairs dead pods at the
 //! instance's revision; the controller does not.
 
@@ -77,9 +77,9 @@ pub struct UnitFacts {
     /// Identifies the unit when the declaration order changes.
     pub name: String,
     /// `None` shares the remaining replicas evenly.
-    pub wish: Option<Amount>,
+    pub preference: Option<Amount>,
     /// Pods that it has room for; `None` when this is unknown.
-    pub free_slots: Option<i64>,
+    pub free_capacity: Option<i64>,
 }
 
 /// Whether the node of a pod pulls the image of its replacement; meanwhile the pod serves and counts.
@@ -151,7 +151,7 @@ pub struct SurgePod {
 
 /// An instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slot {
+pub struct Instance {
     /// From 1.
     pub number: u32,
     /// The unit of its main pod.
@@ -184,9 +184,9 @@ pub struct RolloutFacts {
     pub can_roll_back: bool,
     /// In declaration order.
     pub units: Vec<UnitFacts>,
-    pub slots: Vec<Slot>,
+    pub instances: Vec<Instance>,
     /// Terminating pods of removed instances.
-    pub strays: i64,
+    pub terminating_removed: i64,
     /// A node has not reported yet, so there may be more terminating pods than known.
     pub is_blind: bool,
     /// The stored state.

@@ -5,7 +5,7 @@
 
 use super::decision::FailureResponse;
 use super::draft::{Draft, count, pods};
-use super::facts::{FailureAction, Fetch, RolloutPod, Slot};
+use super::facts::{FailureAction, Fetch, Instance, RolloutPod};
 use super::progress;
 use super::state::{Cause, Excuse, Failure};
 use crate::rollout::failure::{is_above_threshold, is_plain};
@@ -32,8 +32,11 @@ pub(super) fn check(draft: &mut Draft<'_>) -> FailureResponse {
 /// Ignores later failures in a skipped batch.
 fn excuse_skipped_batch(draft: &mut Draft<'_>) {
     if draft.state.skipped > 0 && draft.state.skipped == draft.state.batch {
-        let failing: Vec<u32> =
-            draft.running().filter(|slot| failing(draft, slot).is_some()).map(|slot| slot.number).collect();
+        let failing: Vec<u32> = draft
+            .running()
+            .filter(|instance| failing(draft, instance).is_some())
+            .map(|instance| instance.number)
+            .collect();
         draft.state.excused.extend(failing.into_iter().map(|number| (number, Excuse::Skipped)));
     }
 }
@@ -62,29 +65,31 @@ pub(super) fn clear_late(draft: &mut Draft<'_>) {
 /// not tried while the rollout is held, so they count as failed.
 fn clear_resolved(draft: &mut Draft<'_>) {
     let Some(failure) = draft.state.failure.as_ref() else { return };
-    let has_come = |slot: &Slot| match failure.cause {
-        Cause::Unschedulable => draft.is_updated(slot) && pods(slot).all(|pod| pod.unschedulable_since.is_none()),
-        Cause::GateOverdue => draft.is_updated_available(slot),
+    let has_come = |instance: &Instance| match failure.cause {
+        Cause::Unschedulable => {
+            draft.is_updated(instance) && pods(instance).all(|pod| pod.unschedulable_since.is_none())
+        }
+        Cause::GateOverdue => draft.is_updated_available(instance),
         Cause::HookOverdue | Cause::Crashing | Cause::ImageHopeless | Cause::DeadlineExceeded => false,
     };
-    let mut slots = failure.slots.iter().filter_map(|number| draft.slot(*number));
-    if failure.cause.is_overdue() && failure.cause != Cause::HookOverdue && slots.all(has_come) {
+    let mut instances = failure.instances.iter().filter_map(|number| draft.instance(*number));
+    if failure.cause.is_overdue() && failure.cause != Cause::HookOverdue && instances.all(has_come) {
         draft.state.failure = None;
     }
 }
 
 fn failure(draft: &Draft<'_>) -> Option<Failure> {
-    let found = |cause: Cause, slots: Vec<u32>| {
+    let found = |cause: Cause, instances: Vec<u32>| {
         let (batch, since) = (draft.state.batch, draft.facts.now);
-        Failure { cause, batch, slots, since, why: String::new() }
+        Failure { cause, batch, instances, since, why: String::new() }
     };
     let failing: Vec<(u32, Cause)> =
-        draft.running().filter_map(|slot| Some((slot.number, failing(draft, slot)?))).collect();
+        draft.running().filter_map(|instance| Some((instance.number, failing(draft, instance)?))).collect();
     if let Some((_, cause)) = failing.first() {
         return Some(found(*cause, failing.iter().map(|(number, _)| *number).collect()));
     }
     let missing = missing(draft);
-    let updated = count(draft.running().filter(|slot| is_started(draft, slot)));
+    let updated = count(draft.running().filter(|instance| is_started(draft, instance)));
     let pods = i64::try_from(missing.len()).unwrap_or(i64::MAX);
     let is_above = is_above_threshold(pods, updated, draft.facts.settings.failure_threshold);
     (draft.state.phase == RolloutPhase::Running && progress::is_late(draft) && is_above)
@@ -92,28 +97,29 @@ fn failure(draft: &Draft<'_>) -> Option<Failure> {
 }
 
 /// It is at the target revision, or its node pulls the new image.
-fn is_started(draft: &Draft<'_>, slot: &Slot) -> bool {
-    draft.is_updated(slot) || pods(slot).any(|pod| pod.fetch != Fetch::Unasked)
+fn is_started(draft: &Draft<'_>, instance: &Instance) -> bool {
+    draft.is_updated(instance) || pods(instance).any(|pod| pod.fetch != Fetch::Unasked)
 }
 
 /// Instances that the rollout has started to update and waits for.
 pub(super) fn missing(draft: &Draft<'_>) -> Vec<u32> {
-    let is_missing =
-        |slot: &&Slot| is_started(draft, slot) && !draft.is_skipped(slot) && !draft.is_updated_available(slot);
-    draft.running().filter(is_missing).map(|slot| slot.number).collect()
+    let is_missing = |instance: &&Instance| {
+        is_started(draft, instance) && !draft.is_skipped(instance) && !draft.is_updated_available(instance)
+    };
+    draft.running().filter(is_missing).map(|instance| instance.number).collect()
 }
 
-fn failing(draft: &Draft<'_>, slot: &Slot) -> Option<Cause> {
-    if draft.state.excused.contains_key(&slot.number) {
+fn failing(draft: &Draft<'_>, instance: &Instance) -> Option<Cause> {
+    if draft.state.excused.contains_key(&instance.number) {
         return None;
     }
     // Only pods of the target revision itself: restarts of an older pod of an equal revision are no failure of the rollback.
-    let own = pods(slot).filter(|pod| pod.revision == draft.facts.target).find_map(|pod| cause(draft, pod));
+    let own = pods(instance).filter(|pod| pod.revision == draft.facts.target).find_map(|pod| cause(draft, pod));
     // A pod whose drain is overdue or whose replacement is unschedulable has an old revision.
     let stays = |pod: &&RolloutPod| draft.is_old(pod) && pod.created.is_some();
-    let is_stuck = || pods(slot).filter(stays).any(|pod| is_unschedulable(draft, pod));
-    own.or_else(|| pods(slot).any(|pod| pod.fetch == Fetch::Hopeless).then_some(Cause::ImageHopeless))
-        .or_else(|| pods(slot).any(|pod| pod.is_hook_overdue).then_some(Cause::HookOverdue))
+    let is_stuck = || pods(instance).filter(stays).any(|pod| is_unschedulable(draft, pod));
+    own.or_else(|| pods(instance).any(|pod| pod.fetch == Fetch::Hopeless).then_some(Cause::ImageHopeless))
+        .or_else(|| pods(instance).any(|pod| pod.is_hook_overdue).then_some(Cause::HookOverdue))
         .or_else(|| is_stuck().then_some(Cause::Unschedulable))
 }
 

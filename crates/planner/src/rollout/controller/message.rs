@@ -8,7 +8,7 @@ const MOST_NAMED: usize = 20;
 impl Failure {
     /// For example `instance 2 is unschedulable (no node fits: …)`.
     pub fn message(&self) -> String {
-        let is_one = self.slots.len() == 1;
+        let is_one = self.instances.len() == 1;
         let what = match (self.cause, is_one) {
             (Cause::Crashing, true) => "is crash-looping",
             (Cause::Crashing, false) => "are crash-looping",
@@ -22,7 +22,7 @@ impl Failure {
             (Cause::DeadlineExceeded, _) => "made no progress for too long",
         };
         let why = if self.why.is_empty() { String::new() } else { format!(" ({})", self.why) };
-        format!("{} {what}{why}", instances(&self.slots))
+        format!("{} {what}{why}", instances(&self.instances))
     }
 }
 
@@ -44,10 +44,10 @@ mod tests {
 
     #[test]
     fn one_instance_is_one_and_many_are_not_all_named() {
-        let failure = |slots: Vec<u32>| Failure {
+        let failure = |instances: Vec<u32>| Failure {
             cause: Cause::Unschedulable,
             batch: 0,
-            slots,
+            instances,
             since: Moment::from_secs(0),
             why: "no node fits: there is no node".to_owned(),
         };

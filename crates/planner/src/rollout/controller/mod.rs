@@ -26,8 +26,8 @@ pub use self::control::{Control, Refusal, apply};
 pub use self::decision::{Decision, FailureResponse, RolloutAction, RolloutReport, RolloutStatus, UnitCount};
 pub use self::dry_run::{SimulatedStep, dry_run, perform_all};
 pub use self::facts::{
-    AutoReschedule, BatchStrategy, FailBack, FailureAction, Fetch, RolloutFacts, RolloutPod, RolloutSettings,
-    RolloutStrategy, Slot, SurgePod, UnitFacts,
+    AutoReschedule, BatchStrategy, FailBack, FailureAction, Fetch, Instance, RolloutFacts, RolloutPod, RolloutSettings,
+    RolloutStrategy, SurgePod, UnitFacts,
 };
 pub use self::message::instances;
 pub use self::rolling::budget_strategy;
@@ -104,7 +104,7 @@ fn advance(draft: &mut Draft<'_>) {
     }
     if draft.state.phase == RolloutPhase::Aborted {
         // Aborted after the old pods stopped: without new pods the group would stay down.
-        if strategy == RolloutStrategy::Recreate && draft.running().all(|slot| slot.main.is_none()) {
+        if strategy == RolloutStrategy::Recreate && draft.running().all(|instance| instance.main.is_none()) {
             recreate::recreate(draft);
             scaling::scale(draft);
         }
@@ -136,14 +136,14 @@ fn conclude(draft: &mut Draft<'_>) {
 }
 
 fn is_complete(draft: &Draft<'_>) -> bool {
-    let is_fine = |slot: &Slot| {
-        let main = slot.main.as_ref().is_some_and(|main| !draft.is_old(main) && draft.facts.is_available(main));
-        main && slot.next.is_none()
+    let is_fine = |instance: &Instance| {
+        let main = instance.main.as_ref().is_some_and(|main| !draft.is_old(main) && draft.facts.is_available(main));
+        main && instance.next.is_none()
     };
     // Under Recreate no new pod may start before the old ones are gone, also after a scale-down to 0.
     let is_clear =
         draft.facts.settings.strategy != RolloutStrategy::Recreate || draft.terminating(PodReplacement::Complete) == 0;
-    is_clear && draft::count(draft.slots.iter()) == draft.facts.replicas && draft.running().all(is_fine)
+    is_clear && draft::count(draft.instances.iter()) == draft.facts.replicas && draft.running().all(is_fine)
 }
 
 /// Only a rolling update has instances with two pods. An aborted rollout and one by batches keep one of them: the new one if it
@@ -153,28 +153,34 @@ fn part(draft: &mut Draft<'_>) {
     if draft.state.phase != RolloutPhase::Aborted && (!is_batched || draft.state.is_held()) {
         return;
     }
-    let surged: Vec<Slot> = draft.running().filter(|slot| rebalance::is_surge(slot)).cloned().collect();
-    for slot in surged {
+    let surged: Vec<Instance> = draft.running().filter(|instance| rebalance::is_surge(instance)).cloned().collect();
+    for instance in surged {
         let is_back =
-            |next: &RolloutPod| draft.is_old(next) && slot.main.as_ref().is_some_and(|main| !draft.is_old(main));
-        let serves = slot.next.as_ref().is_some_and(|it| draft.facts.is_available(&it.pod) && !is_back(&it.pod));
-        draft.perform(if serves { RolloutAction::Promote(slot.number) } else { RolloutAction::Drop(slot.number) });
+            |next: &RolloutPod| draft.is_old(next) && instance.main.as_ref().is_some_and(|main| !draft.is_old(main));
+        let serves = instance.next.as_ref().is_some_and(|it| draft.facts.is_available(&it.pod) && !is_back(&it.pod));
+        draft.perform(if serves {
+            RolloutAction::Promote(instance.number)
+        } else {
+            RolloutAction::Drop(instance.number)
+        });
     }
 }
 
 /// Removes needless second pods: of a stopped instance, and of one with two pods of the target revision in the same unit.
 fn undouble(draft: &mut Draft<'_>) {
-    let is_same = |slot: &Slot, next: &SurgePod| {
-        let are_new = pods(slot).all(|pod| !draft.is_old(pod));
-        are_new && slot.main.is_some() && next.unit == slot.unit
+    let is_same = |instance: &Instance, next: &SurgePod| {
+        let are_new = pods(instance).all(|pod| !draft.is_old(pod));
+        are_new && instance.main.is_some() && next.unit == instance.unit
     };
-    let is_double = |slot: &&Slot| slot.next.as_ref().is_some_and(|next| slot.is_stopped || is_same(slot, next));
+    let is_double = |instance: &&Instance| {
+        instance.next.as_ref().is_some_and(|next| instance.is_stopped || is_same(instance, next))
+    };
     let serves = |pod: Option<&RolloutPod>| pod.is_some_and(|pod| draft.facts.is_available(pod));
-    let is_better = |slot: &Slot| {
-        serves(slot.next.as_ref().map(|next| &next.pod)) && !serves(slot.main.as_ref()) && !slot.is_stopped
+    let is_better = |instance: &Instance| {
+        serves(instance.next.as_ref().map(|next| &next.pod)) && !serves(instance.main.as_ref()) && !instance.is_stopped
     };
     let doubled: Vec<(u32, bool)> =
-        draft.slots.iter().filter(is_double).map(|slot| (slot.number, is_better(slot))).collect();
+        draft.instances.iter().filter(is_double).map(|instance| (instance.number, is_better(instance))).collect();
     for (number, is_better) in doubled {
         draft.perform(if is_better { RolloutAction::Promote(number) } else { RolloutAction::Drop(number) });
     }
@@ -186,12 +192,12 @@ fn turn_stopped(draft: &mut Draft<'_>) {
         RolloutPhase::Running | RolloutPhase::Completed => !draft.state.is_held(),
         RolloutPhase::Idle | RolloutPhase::WaitingForConfirm | RolloutPhase::Aborted => false,
     };
-    let is_behind = |slot: &Slot| slot.main.is_none() || pods(slot).any(|pod| draft.is_old(pod));
+    let is_behind = |instance: &Instance| instance.main.is_none() || pods(instance).any(|pod| draft.is_old(pod));
     if !is_led || draft.running().any(is_behind) {
         return;
     }
-    let behind = draft.slots.iter().filter(|slot| slot.is_stopped && is_behind(slot));
-    let stopped: Vec<(u32, bool)> = behind.map(|slot| (slot.number, slot.main.is_some())).collect();
+    let behind = draft.instances.iter().filter(|instance| instance.is_stopped && is_behind(instance));
+    let stopped: Vec<(u32, bool)> = behind.map(|instance| (instance.number, instance.main.is_some())).collect();
     for (number, has_pod) in stopped {
         if has_pod { draft.perform(RolloutAction::Renew(number)) } else { draft.fill(number) }
     }

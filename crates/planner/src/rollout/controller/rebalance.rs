@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
-use super::facts::{FailBack, RolloutPod, RolloutStrategy, Slot};
+use super::facts::{FailBack, Instance, RolloutPod, RolloutStrategy};
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::sum;
 use crate::rollout::rebalance;
@@ -24,31 +24,31 @@ pub(super) fn relocate(draft: &mut Draft<'_>) {
     }
     let (now, targets) = (draft.facts.now, draft.state.allotment.targets.clone());
     let is_full = |draft: &Draft<'_>, at: usize| {
-        draft.running().any(|slot| stuck_in(slot, std::time::Duration::ZERO, now) == Some(at))
+        draft.running().any(|instance| stuck_in(instance, std::time::Duration::ZERO, now) == Some(at))
     };
-    let waits = |slot: &Slot| {
-        let is_its_own = !slot.is_bound && (slot.next.is_none() || is_surge(slot));
-        let from = stuck_in(slot, std::time::Duration::ZERO, now).filter(|_| is_its_own)?;
-        Some((slot.number, from, slot.next.is_some()))
+    let waits = |instance: &Instance| {
+        let is_its_own = !instance.is_bound && (instance.next.is_none() || is_surge(instance));
+        let from = stuck_in(instance, std::time::Duration::ZERO, now).filter(|_| is_its_own)?;
+        Some((instance.number, from, instance.next.is_some()))
     };
     let waiting: Vec<(u32, usize, bool)> = draft.running().filter_map(waits).collect();
-    for (slot, from, is_second) in waiting {
+    for (instance, from, is_second) in waiting {
         let lack = |at: usize| targets[at] - unit(draft, at, 0).spec;
         let to = (0..targets.len()).filter(|&at| lack(at) > 0 && !is_full(draft, at));
         let to = to.max_by_key(|&at| (lack(at), Reverse(at))).filter(|_| lack(from) < 0);
         if let Some(to) = to {
-            place(draft, slot, to, is_second);
+            place(draft, instance, to, is_second);
         }
     }
 }
 
 /// Places an unschedulable pod in another unit.
-fn place(draft: &mut Draft<'_>, slot: u32, unit: usize, is_second: bool) {
+fn place(draft: &mut Draft<'_>, instance: u32, unit: usize, is_second: bool) {
     if is_second {
-        draft.perform(RolloutAction::Divert { slot, unit });
+        draft.perform(RolloutAction::Divert { instance, unit });
     } else {
-        commit_elsewhere(draft, slot, unit);
-        draft.perform(RolloutAction::Reassign { slot, unit });
+        commit_elsewhere(draft, instance, unit);
+        draft.perform(RolloutAction::Reassign { instance, unit });
     }
 }
 
@@ -57,15 +57,15 @@ pub(super) fn reschedule(draft: &mut Draft<'_>) -> Vec<i64> {
     let Some(auto) = draft.facts.settings.auto_reschedule else { return Vec::new() };
     let now = draft.facts.now;
     let units = draft.state.allotment.targets.len();
-    let free = draft.running().filter(|slot| !slot.is_bound);
+    let free = draft.running().filter(|instance| !instance.is_bound);
     let waiting: Vec<(u32, usize)> =
-        free.filter_map(|slot| Some((slot.number, stuck_in(slot, auto.delay, now)?))).collect();
+        free.filter_map(|instance| Some((instance.number, stuck_in(instance, auto.delay, now)?))).collect();
     let unit = |at: usize| reschedule::UnitQuota {
         target: draft.state.allotment.targets[at],
         stuck: i64::try_from(waiting.iter().filter(|(_, unit)| *unit == at).count()).unwrap_or(i64::MAX),
-        is_pinned: draft.facts.units.get(at).is_none_or(|unit| unit.wish.is_some()),
+        is_pinned: draft.facts.units.get(at).is_none_or(|unit| unit.preference.is_some()),
         is_saturated: draft.state.allotment.full_until.get(&at).is_some_and(|until| now < *until),
-        free_slots: draft.facts.units.get(at).and_then(|unit| unit.free_slots),
+        free_capacity: draft.facts.units.get(at).and_then(|unit| unit.free_capacity),
         tried: draft.state.allotment.tried.iter().filter(|(from, _)| *from == at).map(|(_, to)| *to).collect(),
     };
     let found = reschedule::reschedule(&(0..units).map(unit).collect::<Vec<_>>());
@@ -85,13 +85,13 @@ pub(super) fn reschedule(draft: &mut Draft<'_>) -> Vec<i64> {
 }
 
 /// The unit in which a pod of the instance is unschedulable. Of two pods, only the second can be.
-fn stuck_in(slot: &Slot, delay: std::time::Duration, now: Moment) -> Option<usize> {
+fn stuck_in(instance: &Instance, delay: std::time::Duration, now: Moment) -> Option<usize> {
     let is_stuck = |pod: &RolloutPod| {
         pod.created.is_none() && pod.unschedulable_since.is_some_and(|since| since.after(delay) <= now)
     };
-    match &slot.next {
+    match &instance.next {
         Some(next) => is_stuck(&next.pod).then_some(next.unit),
-        None => slot.main.as_ref().filter(|main| is_stuck(main)).map(|_| slot.unit),
+        None => instance.main.as_ref().filter(|main| is_stuck(main)).map(|_| instance.unit),
     }
 }
 
@@ -103,9 +103,9 @@ fn carry(draft: &mut Draft<'_>, number: u32, quota: reschedule::Move) {
     if !allotment.sent.contains(&(quota.from, quota.to)) {
         allotment.sent.push((quota.from, quota.to));
     }
-    let Some(slot) = draft.slot(number) else { return };
-    let is_second = slot.next.is_some();
-    if is_second && quota.to == slot.unit && !is_surge(slot) {
+    let Some(instance) = draft.instance(number) else { return };
+    let is_second = instance.next.is_some();
+    if is_second && quota.to == instance.unit && !is_surge(instance) {
         // The instance was about to move, and the quota returned to its present unit.
         draft.perform(RolloutAction::Drop(number));
     } else {
@@ -114,13 +114,16 @@ fn carry(draft: &mut Draft<'_>, number: u32, quota: reschedule::Move) {
 }
 
 /// The second pod changes the revision, not only the unit.
-pub(super) fn is_surge(slot: &Slot) -> bool {
-    let main = slot.main.as_ref().map(|main| main.revision);
-    slot.next.as_ref().is_some_and(|next| next.unit == slot.unit || main != Some(next.pod.revision))
+pub(super) fn is_surge(instance: &Instance) -> bool {
+    let main = instance.main.as_ref().map(|main| main.revision);
+    instance.next.as_ref().is_some_and(|next| next.unit == instance.unit || main != Some(next.pod.revision))
 }
 
-fn commit_elsewhere(draft: &mut Draft<'_>, slot: u32, to: usize) {
-    let Some(from) = draft.slot(slot).filter(|slot| !slot.is_stopped && draft.is_updated(slot)).map(|slot| slot.unit)
+fn commit_elsewhere(draft: &mut Draft<'_>, instance: u32, to: usize) {
+    let Some(from) = draft
+        .instance(instance)
+        .filter(|instance| !instance.is_stopped && draft.is_updated(instance))
+        .map(|instance| instance.unit)
     else {
         return;
     };
@@ -152,7 +155,7 @@ fn is_quiet(draft: &Draft<'_>) -> bool {
             RolloutPhase::Idle | RolloutPhase::Running => false,
         },
         RolloutStrategy::Rolling { .. } | RolloutStrategy::Recreate => {
-            let is_done = |slot: &Slot| slot.main.is_some() && !pods(slot).any(|pod| draft.is_old(pod));
+            let is_done = |instance: &Instance| instance.main.is_some() && !pods(instance).any(|pod| draft.is_old(pod));
             draft.state.phase == RolloutPhase::Aborted || draft.running().all(is_done)
         }
     }
@@ -166,7 +169,7 @@ pub(super) fn rebalance(draft: &mut Draft<'_>) {
     }
     let running = awaited(draft);
     // Until nothing changes: an action of one round may allow the next to stop an unavailable pod.
-    for _ in 0..=draft.slots.len() {
+    for _ in 0..=draft.instances.len() {
         let before = draft.actions.len();
         let units: Vec<rebalance::UnitPods> =
             targets.iter().enumerate().map(|(at, target)| unit(draft, at, *target)).collect();
@@ -185,21 +188,22 @@ pub(super) fn rebalance(draft: &mut Draft<'_>) {
 
 /// Running instances, excluding those whose pods have all finished.
 fn awaited(draft: &Draft<'_>) -> i64 {
-    let is_over = |slot: &Slot| slot.main.is_some() && pods(slot).all(|pod| pod.phase.is_finished());
-    count(draft.running().filter(|slot| !is_over(slot)))
+    let is_over = |instance: &Instance| instance.main.is_some() && pods(instance).all(|pod| pod.phase.is_finished());
+    count(draft.running().filter(|instance| !is_over(instance)))
 }
 
-fn serves(draft: &Draft<'_>, slot: &Slot, pod: &RolloutPod) -> bool {
-    !slot.is_stopped && draft.facts.is_available(pod)
+fn serves(draft: &Draft<'_>, instance: &Instance, pod: &RolloutPod) -> bool {
+    !instance.is_stopped && draft.facts.is_available(pod)
 }
 
 fn unit(draft: &Draft<'_>, at: usize, target: i64) -> rebalance::UnitPods {
     let mut unit = rebalance::UnitPods { target, spec: 0, available: 0 };
-    for slot in &draft.slots {
-        let next = slot.next.iter().filter(|next| next.unit == at && next.unit != slot.unit).map(|next| &next.pod);
-        for pod in slot.main.iter().filter(|_| slot.unit == at).chain(next) {
+    for instance in &draft.instances {
+        let next =
+            instance.next.iter().filter(|next| next.unit == at && next.unit != instance.unit).map(|next| &next.pod);
+        for pod in instance.main.iter().filter(|_| instance.unit == at).chain(next) {
             unit.spec += 1;
-            unit.available += i64::from(serves(draft, slot, pod));
+            unit.available += i64::from(serves(draft, instance, pod));
         }
     }
     unit
@@ -207,20 +211,28 @@ fn unit(draft: &Draft<'_>, at: usize, target: i64) -> rebalance::UnitPods {
 
 /// Starts pods in a unit below its target, for instances of units above theirs; unavailable instances first.
 fn bring(draft: &mut Draft<'_>, to: usize, pods: i64, targets: &[i64]) {
-    let leaving = |at: usize| draft.count(at, |slot| slot.next.as_ref().is_some_and(|next| next.unit != at));
+    let leaving = |at: usize| draft.count(at, |instance| instance.next.as_ref().is_some_and(|next| next.unit != at));
     let mut kept: Vec<i64> = (0..targets.len()).map(|at| unit(draft, at, 0).spec - leaving(at)).collect();
     for _ in 0..pods {
-        let may_move = |slot: &Slot| slot.next.is_none() && slot.main.is_some() && !slot.is_bound;
-        let has_surplus = |slot: &&Slot| may_move(slot) && kept[slot.unit] > targets[slot.unit];
-        let serving = |slot: &Slot| slot.main.as_ref().is_some_and(|main| serves(draft, slot, main));
-        let from = draft.slots.iter().filter(has_surplus).min_by_key(|slot| (serving(slot), Reverse(slot.number)));
-        let Some((slot, from, is_stopped)) = from.map(|slot| (slot.number, slot.unit, slot.is_stopped)) else { return };
+        let may_move = |instance: &Instance| instance.next.is_none() && instance.main.is_some() && !instance.is_bound;
+        let has_surplus = |instance: &&Instance| may_move(instance) && kept[instance.unit] > targets[instance.unit];
+        let serving = |instance: &Instance| instance.main.as_ref().is_some_and(|main| serves(draft, instance, main));
+        let from = draft
+            .instances
+            .iter()
+            .filter(has_surplus)
+            .min_by_key(|instance| (serving(instance), Reverse(instance.number)));
+        let Some((instance, from, is_stopped)) =
+            from.map(|instance| (instance.number, instance.unit, instance.is_stopped))
+        else {
+            return;
+        };
         kept[from] -= 1;
         kept[to] += 1;
         draft.perform(if is_stopped {
-            RolloutAction::Reassign { slot, unit: to }
+            RolloutAction::Reassign { instance, unit: to }
         } else {
-            RolloutAction::Move { slot, unit: to }
+            RolloutAction::Move { instance, unit: to }
         });
     }
 }
@@ -229,9 +241,10 @@ fn bring(draft: &mut Draft<'_>, to: usize, pods: i64, targets: &[i64]) {
 /// pods.
 fn shrink_unit(draft: &mut Draft<'_>, at: usize, pods: i64) {
     for _ in 0..pods {
-        let spare = |slot: &&Slot| slot.unit != at && slot.next.as_ref().is_some_and(|next| next.unit == at);
-        let is_leaving = draft.slots.iter().any(|slot| slot.unit == at && slot.next.is_some());
-        let unneeded = draft.slots.iter().filter(|_| !is_leaving).find(spare).map(|slot| slot.number);
+        let spare =
+            |instance: &&Instance| instance.unit != at && instance.next.as_ref().is_some_and(|next| next.unit == at);
+        let is_leaving = draft.instances.iter().any(|instance| instance.unit == at && instance.next.is_some());
+        let unneeded = draft.instances.iter().filter(|_| !is_leaving).find(spare).map(|instance| instance.number);
         let follower = follower(draft, at);
         match (follower, unneeded) {
             (Some(number), _) => follow(draft, number),
@@ -247,26 +260,26 @@ fn shrink_unit(draft: &mut Draft<'_>, at: usize, pods: i64) {
 }
 
 fn follower(draft: &Draft<'_>, at: usize) -> Option<u32> {
-    let may_follow = |slot: &&Slot| {
-        let elsewhere = slot.next.as_ref().filter(|next| slot.unit == at && next.unit != at);
-        let main_serves = slot.main.as_ref().is_some_and(|main| serves(draft, slot, main));
+    let may_follow = |instance: &&Instance| {
+        let elsewhere = instance.next.as_ref().filter(|next| instance.unit == at && next.unit != at);
+        let main_serves = instance.main.as_ref().is_some_and(|main| serves(draft, instance, main));
         elsewhere.is_some_and(|next| draft.facts.is_available(&next.pod) || !main_serves)
     };
-    draft.slots.iter().find(may_follow).map(|slot| slot.number)
+    draft.instances.iter().find(may_follow).map(|instance| instance.number)
 }
 
 fn crossed(draft: &Draft<'_>) -> Option<u32> {
-    let serving = |slot: &Slot| count(pods(slot).filter(|pod| serves(draft, slot, pod)));
-    let is_spare = sum(draft.slots.iter().map(serving)) > awaited(draft);
-    let may_follow = |slot: &&Slot| {
-        let next = slot.next.as_ref().filter(|next| next.unit != slot.unit);
+    let serving = |instance: &Instance| count(pods(instance).filter(|pod| serves(draft, instance, pod)));
+    let is_spare = sum(draft.instances.iter().map(serving)) > awaited(draft);
+    let may_follow = |instance: &&Instance| {
+        let next = instance.next.as_ref().filter(|next| next.unit != instance.unit);
         next.is_some_and(|next| draft.facts.is_available(&next.pod))
     };
-    draft.slots.iter().filter(|_| is_spare).find(may_follow).map(|slot| slot.number)
+    draft.instances.iter().filter(|_| is_spare).find(may_follow).map(|instance| instance.number)
 }
 
 fn follow(draft: &mut Draft<'_>, number: u32) {
-    if let Some(to) = draft.slot(number).and_then(|slot| slot.next.as_ref()).map(|next| next.unit) {
+    if let Some(to) = draft.instance(number).and_then(|instance| instance.next.as_ref()).map(|next| next.unit) {
         commit_elsewhere(draft, number, to);
         draft.perform(RolloutAction::Promote(number));
     }

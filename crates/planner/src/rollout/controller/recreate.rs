@@ -5,7 +5,7 @@
 
 use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
-use super::facts::Slot;
+use super::facts::Instance;
 use crate::rollout::numbers::sum;
 use crate::rollout::recreate::{self, OldSet, RecreateStep};
 
@@ -21,8 +21,8 @@ pub(super) fn recreate(draft: &mut Draft<'_>) {
 
 fn step(draft: &mut Draft<'_>) {
     let old = count(draft.running().flat_map(pods).filter(|pod| draft.is_old(pod)));
-    let new = count(draft.running().filter(|slot| draft.is_updated(slot)));
-    let leaving = sum(draft.slots.iter().map(|slot| slot.leaving).chain([draft.strays]));
+    let new = count(draft.running().filter(|instance| draft.is_updated(instance)));
+    let leaving = sum(draft.instances.iter().map(|instance| instance.leaving).chain([draft.terminating_removed]));
     let wanted = count(draft.running());
     match recreate::step(wanted, (new > 0).then_some(new), &[OldSet { spec: old, actual: leaving }]) {
         RecreateStep::ScaleOldToZero if !draft.state.is_held() => retire(draft),
@@ -32,23 +32,24 @@ fn step(draft: &mut Draft<'_>) {
 }
 
 fn retire(draft: &mut Draft<'_>) {
-    let slots: Vec<Slot> = draft.running().cloned().collect();
-    for slot in slots {
-        let next_is_old = slot.next.as_ref().map(|next| draft.is_old(&next.pod));
-        let main_is_old = slot.main.as_ref().is_some_and(|main| draft.is_old(main));
+    let instances: Vec<Instance> = draft.running().cloned().collect();
+    for instance in instances {
+        let next_is_old = instance.next.as_ref().map(|next| draft.is_old(&next.pod));
+        let main_is_old = instance.main.as_ref().is_some_and(|main| draft.is_old(main));
         match next_is_old {
-            Some(true) => draft.perform(RolloutAction::Drop(slot.number)),
+            Some(true) => draft.perform(RolloutAction::Drop(instance.number)),
             // The surge pod of an earlier rolling update already runs the target revision.
-            Some(false) if main_is_old => draft.perform(RolloutAction::Promote(slot.number)),
+            Some(false) if main_is_old => draft.perform(RolloutAction::Promote(instance.number)),
             Some(false) | None => {}
         }
         if main_is_old && next_is_old != Some(false) {
-            draft.perform(RolloutAction::Retire(slot.number));
+            draft.perform(RolloutAction::Retire(instance.number));
         }
     }
 }
 
 fn fill(draft: &mut Draft<'_>) {
-    let open: Vec<u32> = draft.running().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect();
+    let open: Vec<u32> =
+        draft.running().filter(|instance| instance.main.is_none()).map(|instance| instance.number).collect();
     open.into_iter().for_each(|number| draft.fill(number));
 }

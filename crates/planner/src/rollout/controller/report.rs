@@ -44,8 +44,8 @@ fn status(draft: &Draft<'_>) -> RolloutStatus {
 
 fn counted(draft: &Draft<'_>, unplaced: &[i64]) -> Vec<UnitCount> {
     let updated = draft.updated_by_unit();
-    let updated_available = draft.by_unit(|slot| !slot.is_stopped && draft.is_updated_available(slot));
-    let available = draft.by_unit(|slot| !slot.is_stopped && draft.is_available(slot));
+    let updated_available = draft.by_unit(|instance| !instance.is_stopped && draft.is_updated_available(instance));
+    let available = draft.by_unit(|instance| !instance.is_stopped && draft.is_available(instance));
     let count = |unit: usize| UnitCount {
         target: draft.state.allotment.targets.get(unit).copied().unwrap_or(0),
         committed: draft.state.committed.get(unit).copied().unwrap_or(updated[unit]),
@@ -60,7 +60,7 @@ fn counted(draft: &Draft<'_>, unplaced: &[i64]) -> Vec<UnitCount> {
 /// The first time at which a decision on the same facts could differ.
 fn wake_at(draft: &Draft<'_>) -> Option<Moment> {
     let facts = draft.facts;
-    let ready: Vec<Ready> = draft.slots.iter().flat_map(super::draft::pods).map(|pod| pod.ready).collect();
+    let ready: Vec<Ready> = draft.instances.iter().flat_map(super::draft::pods).map(|pod| pod.ready).collect();
     let available =
         availability::next_check(&ready, facts.settings.min_ready, facts.now).map(|wait| facts.now.after(wait));
     let freed = draft.state.allotment.full_until.values().min().copied();
@@ -80,7 +80,7 @@ fn stuck(draft: &Draft<'_>) -> Option<Moment> {
 /// The next timeout of an unschedulable pod.
 fn placed(draft: &Draft<'_>, facts: &RolloutFacts) -> Option<Moment> {
     let patience = [facts.settings.placement_patience, facts.settings.auto_reschedule.map(|auto| auto.delay)];
-    let since = draft.slots.iter().flat_map(super::draft::pods).filter_map(|pod| pod.unschedulable_since);
+    let since = draft.instances.iter().flat_map(super::draft::pods).filter_map(|pod| pod.unschedulable_since);
     since
         .flat_map(|since| [since, draft.state.waits_from(since)])
         .flat_map(|since| patience.into_iter().flatten().map(move |wait| since.after(wait)))

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
-use super::facts::{RolloutStrategy, Slot};
+use super::facts::{Instance, RolloutStrategy};
 use crate::rollout::limits::{PodReplacement, RolloutLimits, Strategy, default_replacement};
 use crate::rollout::ranking;
 use crate::rollout::rolling::{self, RollingStep, SetSize, Sets};
@@ -23,7 +23,7 @@ pub fn budget_strategy(strategy: RolloutStrategy) -> Strategy {
 
 /// The limits for running instances: a stopped one is never available.
 pub(super) fn limits(draft: &Draft<'_>) -> RolloutLimits {
-    let stopped = count(draft.slots.iter().filter(|slot| slot.is_stopped));
+    let stopped = count(draft.instances.iter().filter(|instance| instance.is_stopped));
     RolloutLimits::of(
         budget_strategy(draft.facts.settings.strategy),
         draft.facts.replicas.saturating_sub(stopped).max(0),
@@ -45,7 +45,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         // Until all nodes have reported, the replacement of a stopped pod could not start.
         return;
     }
-    for _ in 0..=draft.slots.len().saturating_mul(4) {
+    for _ in 0..=draft.instances.len().saturating_mul(4) {
         let order = shrink_order(draft);
         let mut sets = sets(draft, &order, replacement).clamped();
         if open(draft).is_empty() && single(draft).is_empty() {
@@ -67,13 +67,14 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
 
 /// Instances without a pod.
 fn open(draft: &Draft<'_>) -> Vec<u32> {
-    draft.running().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect()
+    draft.running().filter(|instance| instance.main.is_none()).map(|instance| instance.number).collect()
 }
 
 /// Instances with one pod, which is old.
 fn single(draft: &Draft<'_>) -> Vec<u32> {
-    let is_single = |slot: &&Slot| slot.main.is_some() && slot.next.is_none() && !draft.is_updated(slot);
-    draft.running().filter(is_single).map(|slot| slot.number).collect()
+    let is_single =
+        |instance: &&Instance| instance.main.is_some() && instance.next.is_none() && !draft.is_updated(instance);
+    draft.running().filter(is_single).map(|instance| instance.number).collect()
 }
 
 /// Old revisions with desired pods, oldest first.
@@ -104,8 +105,8 @@ fn sets(draft: &Draft<'_>, old: &[u32], replacement: PodReplacement) -> Sets {
     }
     let old = old.iter().filter_map(|revision| sizes.get(revision).copied()).collect();
     let new = SetSize {
-        spec: count(draft.running().filter(|slot| draft.is_updated(slot))),
-        available: count(draft.running().filter(|slot| draft.is_updated_available(slot))),
+        spec: count(draft.running().filter(|instance| draft.is_updated(instance))),
+        available: count(draft.running().filter(|instance| draft.is_updated_available(instance))),
     };
     Sets { new, old, terminating: draft.terminating(replacement) }
 }
@@ -134,7 +135,7 @@ struct Victim {
 fn shrink(draft: &mut Draft<'_>, revision: u32, pods: i64) {
     let victims = victims(draft, revision);
     for (number, is_next) in victims.into_iter().take(usize::try_from(pods).unwrap_or(0)) {
-        let has_next = draft.slot(number).is_some_and(|slot| slot.next.is_some());
+        let has_next = draft.instance(number).is_some_and(|instance| instance.next.is_some());
         match (is_next, has_next) {
             (true, true) => draft.perform(RolloutAction::Drop(number)),
             // Its main pod stopped in this decision, so it is the main pod now.
@@ -146,20 +147,22 @@ fn shrink(draft: &mut Draft<'_>, revision: u32, pods: i64) {
 
 /// The pods of a revision in the order in which they stop.
 fn victims(draft: &Draft<'_>, revision: u32) -> Vec<(u32, bool)> {
-    let related: Vec<ranking::RankedPod> =
-        draft.running().flat_map(|slot| pods(slot).map(|pod| draft.facts.ranked(slot.number, pod))).collect();
+    let related: Vec<ranking::RankedPod> = draft
+        .running()
+        .flat_map(|instance| pods(instance).map(|pod| draft.facts.ranked(instance.number, pod)))
+        .collect();
     let mut victims: Vec<Victim> = Vec::new();
-    for slot in draft.running() {
-        for (at, pod) in pods(slot).enumerate().filter(|(_, pod)| pod.revision == revision) {
-            let is_next = at > 0 || slot.main.is_none();
+    for instance in draft.running() {
+        for (at, pod) in pods(instance).enumerate().filter(|(_, pod)| pod.revision == revision) {
+            let is_next = at > 0 || instance.main.is_none();
             victims.push(Victim {
-                number: slot.number,
+                number: instance.number,
                 is_next,
-                pod: draft.facts.ranked(slot.number, pod),
+                pod: draft.facts.ranked(instance.number, pod),
                 is_available: draft.facts.is_available(pod),
-                class: class(draft, slot, is_next),
+                class: class(draft, instance, is_next),
                 is_preparing: pod.is_preparing,
-                is_skipped: draft.is_skipped(slot),
+                is_skipped: draft.is_skipped(instance),
             });
         }
     }
@@ -174,8 +177,8 @@ fn victims(draft: &Draft<'_>, revision: u32) -> Vec<(u32, bool)> {
 }
 
 /// What the instance loses with the pod: 0 nothing, 1 its only pod, 2 its only available one.
-fn class(draft: &Draft<'_>, slot: &Slot, is_next: bool) -> u8 {
-    match &slot.next {
+fn class(draft: &Draft<'_>, instance: &Instance, is_next: bool) -> u8 {
+    match &instance.next {
         Some(_) if is_next => 0,
         Some(next) if draft.facts.is_available(&next.pod) => 0,
         Some(_) => 2,

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
-use super::facts::{RolloutPod, RolloutStrategy, Slot};
+use super::facts::{Instance, RolloutPod, RolloutStrategy};
 use super::rebalance::is_surge;
 use super::rolling::limits;
 use super::scaling::{commit, committed};
@@ -40,7 +40,7 @@ fn remove(draft: &mut Draft<'_>, numbers: Vec<u32>) {
 
 /// Updated and old instances that a unit loses.
 fn losses(draft: &Draft<'_>, unit: usize, part: i64) -> Split {
-    let updated = draft.count(unit, |slot| draft.is_updated(slot));
+    let updated = draft.count(unit, |instance| draft.is_updated(instance));
     let now = Split { updated, old: draft.count(unit, |_| true).saturating_sub(updated) };
     let then = split::scaled(now, now.updated.saturating_add(now.old).saturating_sub(part));
     Split { updated: now.updated - then.updated, old: now.old - then.old }
@@ -48,7 +48,7 @@ fn losses(draft: &Draft<'_>, unit: usize, part: i64) -> Split {
 
 /// The instances that a unit loses to keep its ratio.
 fn chosen(draft: &Draft<'_>, order: &[u32], losses: Split) -> Vec<u32> {
-    let is_updated = |number: u32| draft.slot(number).is_some_and(|slot| draft.is_updated(slot));
+    let is_updated = |number: u32| draft.instance(number).is_some_and(|instance| draft.is_updated(instance));
     let side = |side: bool, most: i64| {
         let of_side = order.iter().copied().filter(move |number| is_updated(*number) == side);
         of_side.take(usize::try_from(most).unwrap_or(0))
@@ -76,14 +76,16 @@ fn shrink_sets(draft: &mut Draft<'_>, parts: &[(usize, i64)]) {
 /// Removes unavailable instead of available instances until the minimum is kept: of the same unit if it has one, else of another;
 /// the rebalance corrects the units afterwards.
 fn spare(draft: &Draft<'_>, gone: &mut [u32]) {
-    let serves = |number: &u32| draft.slot(*number).is_some_and(|slot| !slot.is_stopped && draft.is_available(slot));
-    let serving = count(draft.running().filter(|slot| draft.is_available(slot)));
+    let serves = |number: &u32| {
+        draft.instance(*number).is_some_and(|instance| !instance.is_stopped && draft.is_available(instance))
+    };
+    let serving = count(draft.running().filter(|instance| draft.is_available(instance)));
     let least = serving.min(limits(draft).min_available);
     let lost = count(gone.iter().filter(|number| serves(number)));
     let short = usize::try_from(least.saturating_sub(serving.saturating_sub(lost))).unwrap_or(0);
     let all = (0..draft.units()).flat_map(|unit| order(draft, unit));
     let mut idle: Vec<u32> = all.filter(|number| !gone.contains(number) && !serves(number)).collect();
-    let unit_of = |number: u32| draft.slot(number).map(|slot| slot.unit);
+    let unit_of = |number: u32| draft.instance(number).map(|instance| instance.unit);
     // The last ones in the order are the best to keep.
     for number in gone.iter_mut().rev().filter(|number| serves(number)).take(short) {
         let own = idle.iter().position(|other| unit_of(*other) == unit_of(*number));
@@ -98,8 +100,8 @@ fn spare(draft: &Draft<'_>, gone: &mut [u32]) {
 pub(super) fn single(draft: &mut Draft<'_>) {
     let limits = limits(draft);
     let surplus = count(draft.running().flat_map(pods)).saturating_sub(limits.max_total);
-    let doubled = draft.running().filter(|slot| slot.main.is_some() && is_surge(slot));
-    let mut doubled: Vec<(i64, bool, u32)> = doubled.map(|slot| second(draft, slot)).collect();
+    let doubled = draft.running().filter(|instance| instance.main.is_some() && is_surge(instance));
+    let mut doubled: Vec<(i64, bool, u32)> = doubled.map(|instance| second(draft, instance)).collect();
     doubled.sort_by_key(|&(lost, _, number)| (lost, Reverse(number)));
     let serving = |pod: &&RolloutPod| draft.facts.is_available(pod);
     let mut spare = count(draft.running().flat_map(pods).filter(serving)).saturating_sub(limits.min_available);
@@ -112,10 +114,10 @@ pub(super) fn single(draft: &mut Draft<'_>) {
 }
 
 /// Available pods lost when one of two goes, whether the second pod stays, and the instance.
-fn second(draft: &Draft<'_>, slot: &Slot) -> (i64, bool, u32) {
-    let main = slot.main.as_ref().is_some_and(|main| draft.facts.is_available(main));
-    let next = slot.next.as_ref().is_some_and(|next| draft.facts.is_available(&next.pod));
-    (i64::from(main && next), next, slot.number)
+fn second(draft: &Draft<'_>, instance: &Instance) -> (i64, bool, u32) {
+    let main = instance.main.as_ref().is_some_and(|main| draft.facts.is_available(main));
+    let next = instance.next.as_ref().is_some_and(|next| draft.facts.is_available(&next.pod));
+    (i64::from(main && next), next, instance.number)
 }
 
 fn has_units(draft: &Draft<'_>) -> bool {
@@ -124,19 +126,24 @@ fn has_units(draft: &Draft<'_>) -> bool {
 
 /// The instances of a unit in the order of removal.
 fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
-    let of_unit: Vec<&Slot> = draft.slots.iter().filter(|slot| slot.unit == unit).rev().collect();
+    let of_unit: Vec<&Instance> = draft.instances.iter().filter(|instance| instance.unit == unit).rev().collect();
     if !has_units(draft) {
-        return of_unit.into_iter().map(|slot| slot.number).collect();
+        return of_unit.into_iter().map(|instance| instance.number).collect();
     }
-    let related: Vec<ranking::RankedPod> =
-        draft.running().flat_map(|slot| pods(slot).map(|pod| draft.facts.ranked(slot.number, pod))).collect();
+    let related: Vec<ranking::RankedPod> = draft
+        .running()
+        .flat_map(|instance| pods(instance).map(|pod| draft.facts.ranked(instance.number, pod)))
+        .collect();
     // The last criterion is the highest number, as without units.
-    let last = |slot: &Slot| u32::MAX - slot.number;
-    let (with_pod, without): (Vec<&Slot>, Vec<&Slot>) = of_unit.into_iter().partition(|slot| slot.main.is_some());
-    let mains: Vec<ranking::RankedPod> =
-        with_pod.iter().filter_map(|slot| Some(draft.facts.ranked(last(slot), slot.main.as_ref()?))).collect();
+    let last = |instance: &Instance| u32::MAX - instance.number;
+    let (with_pod, without): (Vec<&Instance>, Vec<&Instance>) =
+        of_unit.into_iter().partition(|instance| instance.main.is_some());
+    let mains: Vec<ranking::RankedPod> = with_pod
+        .iter()
+        .filter_map(|instance| Some(draft.facts.ranked(last(instance), instance.main.as_ref()?)))
+        .collect();
     let ranked = ranking::deletion_order(&mains, &related, draft.facts.now).into_iter().map(|at| with_pod[at]);
-    let mut order: Vec<&Slot> = without.into_iter().chain(ranked).collect();
-    order.sort_by_key(|slot| !slot.is_stopped && draft.is_available(slot));
-    order.into_iter().map(|slot| slot.number).collect()
+    let mut order: Vec<&Instance> = without.into_iter().chain(ranked).collect();
+    order.sort_by_key(|instance| !instance.is_stopped && draft.is_available(instance));
+    order.into_iter().map(|instance| instance.number).collect()
 }

@@ -5,7 +5,7 @@
 
 use super::decision::RolloutAction;
 use super::draft::{Draft, count, pods};
-use super::facts::{RolloutStrategy, Slot};
+use super::facts::{Instance, RolloutStrategy};
 use super::rolling::{budget_strategy, limits, revisions};
 use super::scale_down;
 use super::state::Allotment;
@@ -17,23 +17,26 @@ use crate::rollout::units::{self, Allocation};
 
 /// Divides the replicas over units. An instance that moves counts in its new unit.
 pub(super) fn allocation(draft: &Draft<'_>) -> Allocation {
-    let place = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit);
+    let place = |instance: &Instance| instance.next.as_ref().map_or(instance.unit, |next| next.unit);
     let mut current = vec![0; draft.units()];
-    draft.slots.iter().for_each(|slot| current[place(slot)] += 1);
-    let unit = |(unit, current): (&super::facts::UnitFacts, i64)| units::UnitWish { wish: unit.wish, current };
-    let units: Vec<units::UnitWish> = draft.facts.units.iter().zip(current).map(unit).collect();
-    let alone = [units::UnitWish::default()];
+    draft.instances.iter().for_each(|instance| current[place(instance)] += 1);
+    let unit = |(unit, current): (&super::facts::UnitFacts, i64)| units::UnitPreference {
+        preference: unit.preference,
+        current,
+    };
+    let units: Vec<units::UnitPreference> = draft.facts.units.iter().zip(current).map(unit).collect();
+    let alone = [units::UnitPreference::default()];
     units::allocate(draft.facts.replicas, if units.is_empty() { &alone } else { &units })
 }
 
-/// Divides the replicas again when replicas, units or wishes changed. Moved quota returns with that.
+/// Divides the replicas again when replicas, units or preferences changed. Moved quota returns with that.
 pub(super) fn allot(draft: &mut Draft<'_>) {
     recognise(draft);
     let replicas = draft.facts.replicas;
     let kept = &draft.state.allotment;
     if kept.replicas != replicas || kept.targets.is_empty() {
-        let (units, wishes, targets) = (kept.units.clone(), kept.wishes.clone(), allocation(draft).sizes);
-        draft.state.allotment = Allotment { replicas, units, wishes, targets, ..Allotment::default() };
+        let (units, preferences, targets) = (kept.units.clone(), kept.preferences.clone(), allocation(draft).sizes);
+        draft.state.allotment = Allotment { replicas, units, preferences, targets, ..Allotment::default() };
     }
     fit(draft);
 }
@@ -41,12 +44,12 @@ pub(super) fn allot(draft: &mut Draft<'_>) {
 /// Matches units by name when their order changed, so that committed numbers follow them.
 fn recognise(draft: &mut Draft<'_>) {
     let names: Vec<String> = draft.facts.units.iter().map(|unit| unit.name.clone()).collect();
-    let wishes: Vec<Option<Amount>> = draft.facts.units.iter().map(|unit| unit.wish).collect();
+    let preferences: Vec<Option<Amount>> = draft.facts.units.iter().map(|unit| unit.preference).collect();
     let kept = &draft.state.allotment;
-    let divided = divided(&wishes);
-    let is_same = divided == self::divided(&kept.wishes)
+    let divided = divided(&preferences);
+    let is_same = divided == self::divided(&kept.preferences)
         && kept.units.get(..divided) == names.get(..divided)
-        && kept.wishes.get(..divided) == wishes.get(..divided);
+        && kept.preferences.get(..divided) == preferences.get(..divided);
     if kept.units != names {
         let former = |(at, name): (usize, &String)| {
             let is_there = kept.units.get(at).is_none_or(|known| known == name);
@@ -60,13 +63,13 @@ fn recognise(draft: &mut Draft<'_>) {
     if !is_same {
         *allotment = Allotment::default();
     }
-    (allotment.units, allotment.wishes) = (names, wishes);
+    (allotment.units, allotment.preferences) = (names, preferences);
 }
 
 /// Units that take part. Units pinned to 0 at the end do not: undeclared units are among them, and they disappear with their last
 /// instance.
-fn divided(wishes: &[Option<Amount>]) -> usize {
-    wishes.iter().rposition(|wish| *wish != Some(Amount::Count(0))).map_or(0, |last| last + 1)
+fn divided(preferences: &[Option<Amount>]) -> usize {
+    preferences.iter().rposition(|preference| *preference != Some(Amount::Count(0))).map_or(0, |last| last + 1)
 }
 
 /// An undeclared unit gets the target 0 while it still has instances.
@@ -84,7 +87,7 @@ pub(super) fn scale(draft: &mut Draft<'_>) {
         return;
     }
     let lacks = lacks(draft);
-    let difference = draft.facts.replicas.saturating_sub(count(draft.slots.iter()));
+    let difference = draft.facts.replicas.saturating_sub(count(draft.instances.iter()));
     if difference > 0 {
         grow(draft, &shares(difference, &lacks));
     } else if difference < 0 {
@@ -104,7 +107,7 @@ fn lacks(draft: &Draft<'_>) -> Vec<i64> {
 
 /// Instances to create, by unit.
 pub(super) fn missing(draft: &Draft<'_>) -> Vec<i64> {
-    shares(draft.facts.replicas.saturating_sub(count(draft.slots.iter())), &lacks(draft))
+    shares(draft.facts.replicas.saturating_sub(count(draft.instances.iter())), &lacks(draft))
 }
 
 /// Takes `pods` one by one from the unit with the most left; of equals, from the first declared.
@@ -136,7 +139,7 @@ fn grow(draft: &mut Draft<'_>, adds: &[i64]) {
         }
         RolloutStrategy::Recreate => {
             let old = revisions(draft).pop();
-            let is_empty = draft.running().any(|slot| slot.main.is_none());
+            let is_empty = draft.running().any(|instance| instance.main.is_none());
             match old {
                 None if !is_empty => create_all(draft, adds, &[]),
                 // No old pod will stop for now, so the new instances get the old revision too.
@@ -183,8 +186,8 @@ fn create_all(draft: &mut Draft<'_>, adds: &[i64], revisions: &[u32]) {
     let mut revisions = revisions.iter().copied();
     for (unit, add) in adds.iter().enumerate() {
         for _ in 0..*add {
-            let (slot, revision) = (draft.free_number(), revisions.next().unwrap_or(draft.facts.target));
-            draft.perform(RolloutAction::Create { slot, unit, revision });
+            let (instance, revision) = (draft.free_number(), revisions.next().unwrap_or(draft.facts.target));
+            draft.perform(RolloutAction::Create { instance, unit, revision });
         }
     }
 }
@@ -206,19 +209,19 @@ pub(super) fn commit(draft: &mut Draft<'_>, unit: usize, pods: i64) {
 }
 
 fn grow_unit(draft: &mut Draft<'_>, unit: usize, add: i64) {
-    let running = draft.count(unit, |slot| !slot.is_stopped);
+    let running = draft.count(unit, |instance| !instance.is_stopped);
     // A user may have stopped committed instances.
     let updated = committed(draft, unit).min(running);
     let now = Split { updated, old: running - updated };
     let then = split::scaled(now, running.saturating_add(add));
     let old = draft.facts.proven.filter(|proven| !draft.facts.is_target(*proven)).or_else(|| revisions(draft).pop());
     for _ in now.updated..then.updated {
-        let slot = draft.free_number();
-        draft.perform(RolloutAction::Create { slot, unit, revision: draft.facts.target });
+        let instance = draft.free_number();
+        draft.perform(RolloutAction::Create { instance, unit, revision: draft.facts.target });
     }
     for _ in now.old..then.old {
-        let (slot, revision) = (draft.free_number(), old.unwrap_or(draft.facts.target));
-        draft.perform(RolloutAction::Create { slot, unit, revision });
+        let (instance, revision) = (draft.free_number(), old.unwrap_or(draft.facts.target));
+        draft.perform(RolloutAction::Create { instance, unit, revision });
     }
     commit(draft, unit, then.updated);
 }

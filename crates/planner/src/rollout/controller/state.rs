@@ -47,7 +47,7 @@ pub struct Failure {
     pub cause: Cause,
     #[serde(rename = "group")]
     pub batch: u64,
-    pub slots: Vec<u32>,
+    pub instances: Vec<u32>,
     pub since: Moment,
     /// Details at the time of the failure: the reason of each node, the gates, the engine's error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -72,7 +72,7 @@ pub struct Allotment {
     #[serde(default)]
     pub units: Vec<String>,
     /// Wishes at that time.
-    pub wishes: Vec<Option<Amount>>,
+    pub preferences: Vec<Option<Amount>>,
     /// Pods of each unit, including moved quota.
     pub targets: Vec<i64>,
     /// Moves of quota, from unit to unit.
@@ -170,8 +170,8 @@ impl RolloutState {
 
     /// Answers the failure for all its instances.
     pub(super) fn excuse(&mut self, excuse: Excuse) {
-        let slots = self.failure.take().map(|failure| failure.slots).unwrap_or_default();
-        self.excused.extend(slots.into_iter().map(|number| (number, excuse)));
+        let instances = self.failure.take().map(|failure| failure.instances).unwrap_or_default();
+        self.excused.extend(instances.into_iter().map(|number| (number, excuse)));
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
         let failure = Failure {
             cause: Cause::Crashing,
             batch: 3,
-            slots: vec![1],
+            instances: vec![1],
             since: Moment::from_secs(1),
             why: String::new(),
         };

@@ -5,29 +5,31 @@ use planner::rollout::numbers::Amount;
 use planner::rollout::rebalance;
 use planner::rollout::reschedule::{self, reschedule};
 use planner::rollout::split::{Split, scaled};
-use planner::rollout::units::{UnitWish, Warning, allocate};
+use planner::rollout::units::{UnitPreference, Warning, allocate};
 use serde_json::{Map, Value, json};
 
 use super::input::{InputError, VectorInput, invalid};
 use super::rolling::by_name;
 
 pub(crate) fn allocate_units(input: &VectorInput) -> Result<Value, InputError> {
-    let (values, wishes, current) = (input.texts("values")?, input.object("unit_replicas")?, input.object("current")?);
+    let (values, preferences, current) =
+        (input.texts("values")?, input.object("unit_replicas")?, input.object("current")?);
     // Rule 5 of R-46: the API rejects these.
-    if let Some(unknown) = wishes.0.keys().find(|name| !values.contains(&name.as_str())) {
-        return invalid(format!("a wish for {unknown:?}, which is no unit"));
+    if let Some(unknown) = preferences.0.keys().find(|name| !values.contains(&name.as_str())) {
+        return invalid(format!("a preference for {unknown:?}, which is no unit"));
     }
     if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
         return invalid("a unit is named twice");
     }
-    let unit = |name: &&str| Ok(UnitWish { wish: wishes.amount(name)?, current: current.count_or(name, 0)? });
-    let units: Vec<UnitWish> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
-    let is_admissible = |wish: Amount| match wish {
+    let unit =
+        |name: &&str| Ok(UnitPreference { preference: preferences.amount(name)?, current: current.count_or(name, 0)? });
+    let units: Vec<UnitPreference> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
+    let is_admissible = |preference: Amount| match preference {
         Amount::Count(count) => count >= 0,
         Amount::Percent(percent) => (0..=100).contains(&percent),
     };
-    if units.iter().filter_map(|unit| unit.wish).any(|wish| !is_admissible(wish)) {
-        return invalid("a wish below 0 or above 100%");
+    if units.iter().filter_map(|unit| unit.preference).any(|preference| !is_admissible(preference)) {
+        return invalid("a preference below 0 or above 100%");
     }
     let allocation = allocate(input.count("replicas")?, &units);
     let warning = |warning: &Warning| match warning {
@@ -104,7 +106,7 @@ pub(crate) fn auto_reschedule(input: &VectorInput) -> Result<Value, InputError> 
     let values = input.texts("values")?;
     let (target, stuck, tried) = (input.object("target")?, input.object("stuck")?, input.object("tried")?);
     let (pinned, saturated) = (input.texts("pinned")?, input.texts("saturated")?);
-    let slots = input.get("free_slots").map(|_| input.object("free_slots")).transpose()?;
+    let instances = input.get("free_slots").map(|_| input.object("free_slots")).transpose()?;
     let unit = |name: &&str| {
         let tried = tried.texts(name)?;
         Ok(reschedule::UnitQuota {
@@ -113,7 +115,7 @@ pub(crate) fn auto_reschedule(input: &VectorInput) -> Result<Value, InputError> 
             is_pinned: pinned.contains(name),
             is_saturated: saturated.contains(name),
             // If any unit has a known number of free places, a unit that is not listed has none.
-            free_slots: slots.as_ref().map(|slots| slots.count_or(name, 0)).transpose()?,
+            free_capacity: instances.as_ref().map(|instances| instances.count_or(name, 0)).transpose()?,
             tried: (0..values.len()).filter(|&at| tried.contains(&values[at])).collect(),
         })
     };

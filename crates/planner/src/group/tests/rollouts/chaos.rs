@@ -109,7 +109,7 @@ fn happen(cluster: &mut TestCluster, event: &ChaosEvent) {
             cluster.behaviour.extend(manner.map(|manner| (version, manner)));
         }
         ChaosEvent::Act(kind) if cluster.world.record.operation.is_none() => {
-            let last = u32::try_from(cluster.world.slots.len()).expect("few");
+            let last = u32::try_from(cluster.world.instances.len()).expect("few");
             cluster.world.record.operation = Some(OperationRecord { kind: *kind, since: now, next: 1, last });
         }
         ChaosEvent::Act(_) => {}
@@ -135,17 +135,17 @@ fn happen(cluster: &mut TestCluster, event: &ChaosEvent) {
 
 fn open_gates(cluster: &mut TestCluster) {
     let now = at(cluster.now);
-    for slot in &mut cluster.world.slots {
-        slot.gates.entry("lb".to_owned()).or_insert(now);
-        if let Some(next) = &mut slot.next {
+    for instance in &mut cluster.world.instances {
+        instance.gates.entry("lb".to_owned()).or_insert(now);
+        if let Some(next) = &mut instance.next {
             next.gates.entry("lb".to_owned()).or_insert(now);
         }
     }
 }
 
 fn answer(cluster: &mut TestCluster) {
-    for slot in &mut cluster.world.slots {
-        let both = [slot.draining.as_mut(), slot.next.as_mut().and_then(|next| next.draining.as_mut())];
+    for instance in &mut cluster.world.instances {
+        let both = [instance.draining.as_mut(), instance.next.as_mut().and_then(|next| next.draining.as_mut())];
         both.into_iter().flatten().for_each(|draining| draining.is_answered = true);
     }
 }
@@ -158,8 +158,8 @@ fn leave_alone(cluster: &mut TestCluster) {
     for candidate in cluster.world.nodes.values_mut() {
         candidate.liveness = Liveness::Alive;
     }
-    for slot in &mut cluster.world.slots {
-        slot.target = TargetState::Run;
+    for instance in &mut cluster.world.instances {
+        instance.target = TargetState::Run;
     }
     let is_aborted = cluster.world.release.as_ref().is_some_and(|release| release.is_aborted);
     if is_aborted {
@@ -217,12 +217,12 @@ proptest! {
         let wanted = usize::try_from(cluster.world.record.spec.num_instances).expect("few");
         let present = cluster.world.record.spec.version;
         let equals = cluster.world.record.equals.clone();
-        let pods: Vec<&Slot> = cluster.world.slots.iter().flat_map(Slot::pods).collect();
+        let pods: Vec<&Instance> = cluster.world.instances.iter().flat_map(Instance::pods).collect();
         prop_assert_eq!((pods.len(), cluster.serving()), (wanted, wanted), "{:?}", cluster.last.report);
         prop_assert!(pods.iter().all(|pod| pod.version == present || equals.contains(&pod.version)));
         prop_assert_eq!((cluster.status(), cluster.containers.len()), (RolloutStatus::Complete, wanted));
         prop_assert_eq!(cluster.world.record.proven, Some(present));
-        prop_assert!(cluster.world.slots.iter().filter(|slot| slot.filling == Filling::Pod).count() == wanted);
+        prop_assert!(cluster.world.instances.iter().filter(|instance| instance.presence == Presence::Pod).count() == wanted);
     }
 
     #[test]

@@ -13,8 +13,8 @@ fn draining(grace_seconds: i64, needs_answer: bool) -> TestCluster {
 fn gated(strategy: Strategy, gates: &[&str]) -> TestCluster {
     let mut cluster = cluster(2, &["a", "b"], strategy);
     cluster.world.record.spec.readiness_gates = gates.iter().map(|&gate| gate.to_owned()).collect();
-    for slot in &mut cluster.world.slots {
-        slot.gates = gates.iter().map(|&gate| (gate.to_owned(), at(100))).collect();
+    for instance in &mut cluster.world.instances {
+        instance.gates = gates.iter().map(|&gate| (gate.to_owned(), at(100))).collect();
     }
     cluster
 }
@@ -30,7 +30,7 @@ fn an_instance_is_unready_for_the_grace_period_before_it_stops() {
         assert_eq!((cluster.versions(), drained(&cluster)), (all(0, 3), out.clone()));
     }
     cluster.tick();
-    assert_eq!((cluster.world.slots[out[0] - 1].version, drained(&cluster)), (1, Vec::new()));
+    assert_eq!((cluster.world.instances[out[0] - 1].version, drained(&cluster)), (1, Vec::new()));
     cluster.run(60);
     assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 3), RolloutStatus::Complete, 2));
 }
@@ -50,9 +50,9 @@ fn a_missing_drain_answer_pauses_the_rollout() {
     cluster.patch(|_| ()).run(20);
     let out = drained(&cluster);
     assert_eq!((cluster.versions(), out.len()), (all(0, 3), 1));
-    cluster.slot(out[0]).draining.as_mut().expect("drained").is_answered = true;
+    cluster.instance(out[0]).draining.as_mut().expect("drained").is_answered = true;
     cluster.replan().tick();
-    assert_eq!(cluster.world.slots[out[0] - 1].version, 1);
+    assert_eq!(cluster.world.instances[out[0] - 1].version, 1);
     cluster.run(80);
     assert_eq!(
         (cluster.status(), drained(&cluster)),
@@ -68,7 +68,7 @@ fn a_missing_drain_answer_pauses_the_rollout() {
     cluster.say(Control::Resume).run(10);
     for _ in 0..40 {
         for out in drained(&cluster) {
-            cluster.slot(out).draining = Some(Draining { since: at(0), is_answered: true, is_final: false });
+            cluster.instance(out).draining = Some(Draining { since: at(0), is_answered: true, is_final: false });
         }
         cluster.replan().tick();
     }
@@ -95,9 +95,9 @@ fn a_resume_restarts_the_drain_timeout_once() {
 fn a_gate_that_never_opens_fails_before_the_deadline_and_is_named() {
     let mut cluster = gated(rolling(0, 1), &["lb", "warm"]);
     cluster.patch(|_| ()).run(3);
-    let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
+    let renewed = (1..=2).find(|instance| cluster.world.instances[instance - 1].version == 1).expect("one is renewed");
     let now = at(cluster.now);
-    cluster.slot(renewed).gates.insert("lb".to_owned(), now);
+    cluster.instance(renewed).gates.insert("lb".to_owned(), now);
     cluster.replan().run(50);
     assert_eq!(cluster.status(), RolloutStatus::Progressing);
     cluster.run(15);
@@ -109,7 +109,7 @@ fn a_gate_that_never_opens_fails_before_the_deadline_and_is_named() {
     cluster.run(15);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::GateOverdue));
     let now = at(cluster.now);
-    cluster.slot(renewed).gates.insert("warm".to_owned(), now);
+    cluster.instance(renewed).gates.insert("warm".to_owned(), now);
     cluster.replan().run(10);
     assert_eq!(cluster.status(), RolloutStatus::Progressing, "it opened late, but it did");
 }
@@ -119,14 +119,14 @@ fn a_closed_gate_has_its_own_timeout() {
     let mut cluster = gated(batches(StrategyType::Batch, 1), &["lb"]);
     cluster.world.record.spec.strategy.as_mut().expect("a strategy").need_waiting_for_confirm = true;
     cluster.patch(|_| ()).run(3);
-    let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
+    let renewed = (1..=2).find(|instance| cluster.world.instances[instance - 1].version == 1).expect("one is renewed");
     let now = at(cluster.now);
-    cluster.slot(renewed).gates.insert("lb".to_owned(), now);
+    cluster.instance(renewed).gates.insert("lb".to_owned(), now);
     cluster.replan().run(100);
     assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     let now = at(cluster.now);
-    cluster.slot(renewed).gates.clear();
-    cluster.slot(renewed).gates_closed_at = now;
+    cluster.instance(renewed).gates.clear();
+    cluster.instance(renewed).gates_closed_at = now;
     cluster.replan().run(50);
     assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     cluster.run(15);
@@ -137,13 +137,13 @@ fn a_closed_gate_has_its_own_timeout() {
 fn gates_start_closed_and_an_instance_counts_when_all_are_open() {
     let mut cluster = gated(rolling(0, 1), &["lb"]);
     cluster.patch(|_| ()).run(20);
-    let renewed: Vec<usize> = (1..=2).filter(|instance| cluster.world.slots[instance - 1].version == 1).collect();
+    let renewed: Vec<usize> = (1..=2).filter(|instance| cluster.world.instances[instance - 1].version == 1).collect();
     assert_eq!((renewed.len(), cluster.serving()), (1, 1), "the other waits for its gate");
-    assert!(cluster.world.slots[renewed[0] - 1].gates.is_empty());
+    assert!(cluster.world.instances[renewed[0] - 1].gates.is_empty());
     for _ in 0..20 {
         let now = at(cluster.now);
-        for slot in &mut cluster.world.slots {
-            slot.gates.entry("lb".to_owned()).or_insert(now);
+        for instance in &mut cluster.world.instances {
+            instance.gates.entry("lb".to_owned()).or_insert(now);
         }
         cluster.replan().run(3);
     }
@@ -192,8 +192,8 @@ fn scale_down_keeps_its_choice_during_the_drain() {
     cluster.run(5);
     cluster.scale(5).tick();
     cluster.patch(|pod| pod.containers[0].image = "0".to_owned()).tick();
-    for slot in &mut cluster.world.slots {
-        slot.draining.iter_mut().for_each(|draining| draining.is_answered = true);
+    for instance in &mut cluster.world.instances {
+        instance.draining.iter_mut().for_each(|draining| draining.is_answered = true);
     }
     cluster.replan().tick();
     cluster.scale(1).tick();

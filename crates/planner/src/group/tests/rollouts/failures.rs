@@ -48,8 +48,8 @@ fn a_rollback_touches_only_failed_instances() {
     let mut cluster = broken(PodBehaviour::Crashes, FailureAction::Rollback);
     let untouched: Vec<usize> = {
         cluster.run(4);
-        let slots = cluster.world.slots.iter().enumerate();
-        slots.filter(|(_, slot)| slot.version == 0).map(|(index, _)| index).collect()
+        let instances = cluster.world.instances.iter().enumerate();
+        instances.filter(|(_, instance)| instance.version == 0).map(|(index, _)| index).collect()
     };
     assert!(!untouched.is_empty());
     let containers = |cluster: &TestCluster| -> Vec<i64> {

@@ -6,10 +6,10 @@ use super::*;
 fn a_requested_start_survives_the_promotion_of_the_surge_pod() {
     let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
     cluster.patch(|_| ()).run(1);
-    assert!(cluster.world.slots[0].next.is_some());
-    cluster.slot(1).starts_requested = 1;
+    assert!(cluster.world.instances[0].next.is_some());
+    cluster.instance(1).starts_requested = 1;
     cluster.replan().run(60);
-    assert_eq!((cluster.versions(), cluster.world.slots[0].starts_requested), (all(1, 2), 1));
+    assert_eq!((cluster.versions(), cluster.world.instances[0].starts_requested), (all(1, 2), 1));
 }
 
 #[test]
@@ -19,11 +19,21 @@ fn an_unreachable_pod_is_not_replaced_by_an_unready_one() {
     cluster.patch(|_| ()).run(4);
     cluster.world.candidate("a").liveness = Liveness::Suspect;
     let silent = |cluster: &TestCluster| -> Vec<usize> {
-        let is_silent = |slot: &Slot| slot.version == 0 && slot.node == Some(name("a")) && slot.draining.is_none();
-        (1..).zip(&cluster.world.slots).filter(|(_, slot)| is_silent(slot)).map(|(number, _)| number).collect()
+        let is_silent = |instance: &Instance| {
+            instance.version == 0 && instance.node == Some(name("a")) && instance.draining.is_none()
+        };
+        (1..)
+            .zip(&cluster.world.instances)
+            .filter(|(_, instance)| is_silent(instance))
+            .map(|(number, _)| number)
+            .collect()
     };
     let before = silent(&cluster);
-    assert!(before.iter().any(|number| cluster.world.slots[number - 1].next.is_some()), "{:?}", cluster.world.slots);
+    assert!(
+        before.iter().any(|number| cluster.world.instances[number - 1].next.is_some()),
+        "{:?}",
+        cluster.world.instances
+    );
     cluster.patch(|_| ()).run(4);
     assert_eq!(silent(&cluster), before);
 }
@@ -49,7 +59,7 @@ fn the_grace_period_of_a_drain_starts_at_its_commit() {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: false, timeout_seconds: None });
     cluster.patch(|_| ()).tick();
-    let is_drained = |cluster: &TestCluster| cluster.world.slots.iter().any(|slot| slot.draining.is_some());
+    let is_drained = |cluster: &TestCluster| cluster.world.instances.iter().any(|instance| instance.draining.is_some());
     assert!(is_drained(&cluster));
     cluster.world.is_uncommitted = true;
     cluster.run(20);
@@ -68,7 +78,7 @@ fn a_pod_whose_node_does_not_know_that_it_is_desired_is_not_down() {
     cluster.world.record.operation = None;
     let plan = cluster.world.plan(cluster.now);
     assert_eq!(plan.statuses[2], PodStatus::Unreachable);
-    assert_eq!(plan.slots[2].version, 0, "it may well serve");
+    assert_eq!(plan.instances[2].version, 0, "it may well serve");
 }
 
 #[test]
@@ -78,10 +88,14 @@ fn a_skipped_instance_without_its_image_is_drained_first() {
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: true, timeout_seconds: Some(100) });
     cluster.behaviour.insert(1, PodBehaviour::NoImage);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned()).run(16);
-    let drained = cluster.world.slots.iter().filter(|slot| slot.draining.is_some()).count();
+    let drained = cluster.world.instances.iter().filter(|instance| instance.draining.is_some()).count();
     assert_eq!((cluster.versions(), drained > 0), (all(0, 2), true), "the answer may still arrive");
     cluster.run(10);
-    assert!(cluster.world.slots.iter().any(|slot| slot.version == 1), "no answer: {:?}", cluster.world.slots);
+    assert!(
+        cluster.world.instances.iter().any(|instance| instance.version == 1),
+        "no answer: {:?}",
+        cluster.world.instances
+    );
 }
 
 #[test]
@@ -89,16 +103,16 @@ fn a_promoted_pod_without_a_node_waits_for_its_predecessor() {
     let mut cluster = cluster(4, &["a", "b", "c", "d", "e", "f"], rolling(2, 1));
     cluster.world.record.spec.pod_replacement = Some(PodReplacement::Complete);
     cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(8);
-    let waits = |slot: &Slot| slot.next.as_ref().is_some_and(|next| next.node.is_none());
-    let index = cluster.world.slots.iter().position(waits).expect("one that waits for a place");
-    let old = cluster.world.slots[index].node.clone();
+    let waits = |instance: &Instance| instance.next.as_ref().is_some_and(|next| next.node.is_none());
+    let index = cluster.world.instances.iter().position(waits).expect("one that waits for a place");
+    let old = cluster.world.instances[index].node.clone();
     cluster.world.observed[index].as_mut().expect("it runs").health = HealthState::Unhealthy;
     cluster.world.constraints.extend(old.as_ref().map(|old| format!("constraint:node!={old}")));
     cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 20);
     let plan = cluster.world.plan(cluster.now);
-    let slot = &plan.slots[index];
-    assert_eq!((slot.version, slot.next.is_none()), (2, true), "{:?}", plan.slots);
-    assert_eq!(slot.leaves, old, "one more than there may be: {slot:?}");
+    let instance = &plan.instances[index];
+    assert_eq!((instance.version, instance.next.is_none()), (2, true), "{:?}", plan.instances);
+    assert_eq!(instance.leaves, old, "one more than there may be: {instance:?}");
 }
 
 #[test]
@@ -111,7 +125,8 @@ fn a_rollout_that_counts_terminating_pods_waits_for_unheard_nodes() {
     for (strategy, replacement, waits) in kinds {
         let mut cluster = cluster(2, &["a", "b", "c"], strategy);
         cluster.world.record.spec.pod_replacement = Some(replacement);
-        let is_free = |node: &NodeName| !cluster.world.slots.iter().any(|slot| slot.node.as_ref() == Some(node));
+        let is_free =
+            |node: &NodeName| !cluster.world.instances.iter().any(|instance| instance.node.as_ref() == Some(node));
         let free = cluster.world.nodes.keys().find(|node| is_free(node)).expect("a free node").clone();
         cluster.world.candidate(free.as_str()).liveness = Liveness::Unknown;
         cluster.patch(|_| ()).run(20);
@@ -141,7 +156,7 @@ fn a_pod_that_its_policy_does_not_restart_is_permanently_down() {
         let mut cluster = cluster(2, &["a"], rolling(0, 1));
         cluster.world.record.spec.restart_policy = policy;
         cluster.world.observed[0] = Some(observed);
-        let main = cluster.controller_facts().slots[0].main.clone().expect("a pod");
+        let main = cluster.controller_facts().instances[0].main.clone().expect("a pod");
         assert_eq!(main.phase.is_finished(), is_finished, "{policy:?}");
     }
 }
@@ -150,9 +165,9 @@ fn a_pod_that_its_policy_does_not_restart_is_permanently_down() {
 fn a_failed_attempt_to_create_a_pod_counts_like_a_failed_start() {
     for (failures, restarts, counted) in [(3, 1, 3), (1, 2, 2)] {
         let mut cluster = cluster(1, &["a"], rolling(0, 1));
-        cluster.slot(1).failures = failures;
+        cluster.instance(1).failures = failures;
         cluster.world.observed[0].as_mut().expect("it runs").restarts = restarts;
-        let main = cluster.controller_facts().slots[0].main.clone().expect("a pod");
+        let main = cluster.controller_facts().instances[0].main.clone().expect("a pod");
         assert_eq!(main.signs.restarts, counted);
     }
 }

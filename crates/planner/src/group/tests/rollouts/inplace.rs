@@ -19,12 +19,12 @@ fn limits_change_live_and_no_container_is_touched() {
     let before = cluster.containers.clone();
     cluster.patch(|pod| pod.containers[0].memory_limit = 80 << 20).run(30);
     assert_eq!((cluster.versions(), cluster.status(), cluster.most), (all(1, 3), RolloutStatus::Complete, 3));
-    let made: Vec<Option<u32>> = cluster.world.slots.iter().map(|slot| slot.created_from).collect();
+    let made: Vec<Option<u32>> = cluster.world.instances.iter().map(|instance| instance.created_from).collect();
     assert_eq!((made, ids(&cluster)), (vec![Some(0); 3], before.keys().cloned().collect::<Vec<_>>()));
     assert_eq!((cluster.fewest, cluster.world.record.proven), (3, Some(1)));
     cluster.patch(|pod| pod.containers[0].memory_limit = 96 << 20).run(30);
     assert_eq!(
-        (cluster.versions(), cluster.world.slots[0].created_from),
+        (cluster.versions(), cluster.world.instances[0].created_from),
         (all(2, 3), Some(0)),
         "called as it was made"
     );
@@ -51,14 +51,15 @@ fn a_pod_that_cannot_be_created_does_not_move_while_the_old_container_exists() {
     cluster.world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = false);
     cluster.patch(|pod| pod.containers[0].image = "nowhere".to_owned()).run(1);
     let mut world = cluster.world;
-    let index = world.slots.iter().position(|slot| slot.version == 1).expect("one is renewed");
-    let where_and_what = |slot: &Slot| (slot.node.clone(), slot.drift, slot.reserved_addresses.clone());
-    let before = where_and_what(&world.slots[index]);
+    let index = world.instances.iter().position(|instance| instance.version == 1).expect("one is renewed");
+    let where_and_what =
+        |instance: &Instance| (instance.node.clone(), instance.drift, instance.reserved_addresses.clone());
+    let before = where_and_what(&world.instances[index]);
     world.leaving[index] = 1;
     for later in [0, 60, 600] {
         world.observed[index] = reported(RunState::Error);
         let plan = world.plan(cluster.now + later);
-        assert_eq!((where_and_what(&plan.slots[index]), plan.slots[index].why.as_str()), (before.clone(), "E"));
+        assert_eq!((where_and_what(&plan.instances[index]), plan.instances[index].why.as_str()), (before.clone(), "E"));
         world.take(&plan);
     }
 }
@@ -69,8 +70,8 @@ fn a_recreated_pod_is_named_after_its_live_version() {
     cluster.patch(|pod| pod.containers[0].memory_limit = 80 << 20).run(30);
     cluster.world.candidate("a").liveness = Liveness::Lost;
     cluster.replan().run(10);
-    let slot = &cluster.world.slots[0];
-    assert_eq!((slot.version, slot.created_from, slot.drift, cluster.serving()), (1, None, 1, 3));
+    let instance = &cluster.world.instances[0];
+    assert_eq!((instance.version, instance.created_from, instance.drift, cluster.serving()), (1, None, 1, 3));
 }
 
 #[test]
@@ -82,7 +83,8 @@ fn other_changes_recreate_the_pod_or_are_refused() {
     cluster.world.record.spec.strategy = Some(rolling(0, 1));
     cluster.patch(|pod| pod.containers[0].env.clear()).run(20);
     assert_eq!(cluster.versions(), all(1, 3));
-    let stuck = cluster.world.slots.iter().find(|slot| !slot.why.is_empty()).expect("an instance shows the reason");
+    let stuck =
+        cluster.world.instances.iter().find(|instance| !instance.why.is_empty()).expect("an instance shows the reason");
     assert!(stuck.why.ends_with("InPlaceOnly does not allow a change of Pod.Containers[0].Env"), "{}", stuck.why);
 }
 
@@ -145,5 +147,7 @@ fn a_live_update_ends_a_drain() {
     });
     cluster.run(30);
     assert_eq!((cluster.versions(), cluster.serving(), cluster.containers.len()), (all(2, 3), 3, 3));
-    assert!(cluster.world.slots.iter().all(|slot| slot.draining.is_none() && slot.created_from == Some(0)));
+    assert!(
+        cluster.world.instances.iter().all(|instance| instance.draining.is_none() && instance.created_from == Some(0))
+    );
 }

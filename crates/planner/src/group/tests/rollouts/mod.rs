@@ -61,6 +61,6 @@ fn label(cluster: &mut TestCluster, zones: &[(&str, &str)]) {
 
 /// The instances that are drained.
 fn drained(cluster: &TestCluster) -> Vec<usize> {
-    let slots = cluster.world.slots.iter().enumerate();
-    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
+    let instances = cluster.world.instances.iter().enumerate();
+    instances.filter(|(_, instance)| instance.draining.is_some()).map(|(index, _)| index + 1).collect()
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn run_operation(cluster: &mut TestCluster, kind: Operation) {
-    let last = u32::try_from(cluster.world.slots.len()).expect("few");
+    let last = u32::try_from(cluster.world.instances.len()).expect("few");
     cluster.world.run_operation(kind, 1..=last, cluster.now);
     cluster.replan();
 }
@@ -42,7 +42,7 @@ fn a_stopped_instance_gets_the_new_version_last_and_stays_stopped() {
     cluster.run(5);
     cluster.patch(|_| ()).run(60);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
-    assert_eq!((cluster.world.slots[0].target, cluster.containers.len()), (TargetState::Stop, 2));
+    assert_eq!((cluster.world.instances[0].target, cluster.containers.len()), (TargetState::Stop, 2));
     run_operation(&mut cluster, Operation::Starting);
     cluster.run(10);
     assert_eq!((cluster.serving(), cluster.containers.len()), (3, 3));
@@ -53,14 +53,14 @@ fn a_move_takes_both_pods_of_an_instance() {
     let mut cluster = cluster(1, &["a", "b", "c"], rolling(1, 0));
     cluster.behaviour.insert(1, PodBehaviour::Unwell);
     cluster.patch(|_| ()).run(3);
-    let [main, next] = [0, 1].map(|at| cluster.world.slots[0].pods().nth(at).and_then(|pod| pod.node.clone()));
+    let [main, next] = [0, 1].map(|at| cluster.world.instances[0].pods().nth(at).and_then(|pod| pod.node.clone()));
     assert_ne!(main, next);
     for from in [main.clone(), next.clone()].into_iter().flatten() {
         cluster.world.record.drifts.push(Drift { from, to: None, force: false, instance: None });
     }
     cluster.replan().run(30);
     assert_eq!((cluster.world.record.drifts.len(), cluster.versions()), (0, vec![vec![0, 1]]));
-    let after = [0, 1].map(|at| cluster.world.slots[0].pods().nth(at).and_then(|pod| pod.node.clone()));
+    let after = [0, 1].map(|at| cluster.world.instances[0].pods().nth(at).and_then(|pod| pod.node.clone()));
     assert!(after[0] != main && after[1] != next && after[1].is_some(), "{after:?}");
 }
 
@@ -79,7 +79,7 @@ fn a_move_waits_for_the_instance_that_an_expired_move_took_down() {
     let limit = 210 + 600;
     world.observed[0] = healthy(limit - 2);
     world.settle(limit - 1);
-    assert_eq!((world.leaves(1), world.slots[1].since), (Some("a"), at(limit - 1)));
+    assert_eq!((world.leaves(1), world.instances[1].since), (Some("a"), at(limit - 1)));
     world.settle(limit);
     let plan = world.settle(limit + 1);
     assert_eq!((world.record.drifts.len(), world.operation()), (1, Some(Operation::Drifting)), "the next has its turn");
@@ -111,7 +111,7 @@ fn a_stateful_instance_never_has_two_pods_and_stays_on_its_node() {
     cluster.run(20);
     cluster.forget();
     let places = |cluster: &TestCluster| -> Vec<Option<NodeName>> {
-        cluster.world.slots.iter().map(|slot| slot.node.clone()).collect()
+        cluster.world.instances.iter().map(|instance| instance.node.clone()).collect()
     };
     let before = places(&cluster);
     cluster.patch(|_| ()).run(60);

@@ -9,7 +9,8 @@ fn an_instance_whose_successor_does_not_fit_keeps_running_with_a_reason() {
     cluster.world.candidate("a").facts.memory = 160 * MIB;
     cluster.patch(|pod| pod.containers[0].memory_limit = 128 << 20).run(10);
     assert_eq!((cluster.versions(), cluster.fewest), (all(0, 2), 2));
-    let stuck: Vec<&Slot> = cluster.world.slots.iter().filter(|slot| slot.unplaced_since.happened()).collect();
+    let stuck: Vec<&Instance> =
+        cluster.world.instances.iter().filter(|instance| instance.unplaced_since.happened()).collect();
     assert_eq!(stuck.len(), 1);
     assert_eq!(stuck[0].why, "it is not upgraded to version 1: no node fits: a: memory 32 MiB short");
     assert!(cluster.world.record.last_error.contains("is not upgraded to version 1: no node fits"));
@@ -35,7 +36,9 @@ fn an_instance_whose_successor_does_not_fit_keeps_running_with_a_reason() {
     cluster.say(Control::Resume).run(40);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 2), RolloutStatus::Complete));
     assert_eq!(cluster.world.record.last_error, "");
-    assert!(cluster.world.slots.iter().all(|slot| !slot.unplaced_since.happened() && slot.why.is_empty()));
+    assert!(
+        cluster.world.instances.iter().all(|instance| !instance.unplaced_since.happened() && instance.why.is_empty())
+    );
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn an_unschedulable_surge_pod_waits_while_the_current_pod_serves() {
     cluster.world.candidate("a").facts.memory = 100 * MIB;
     cluster.patch(|_| ()).run(10);
     assert_eq!((cluster.versions(), cluster.fewest), (vec![vec![0, 1]], 1));
-    let next = cluster.world.slots[0].next.clone().expect("a second pod");
+    let next = cluster.world.instances[0].next.clone().expect("a second pod");
     assert_eq!((next.node, next.unplaced_since.happened()), (None, true));
     assert!(cluster.last.waiting);
     cluster.run(10);
@@ -76,7 +79,7 @@ fn a_version_that_fits_nowhere_is_rolled_back_without_touching_a_pod() {
 fn an_unschedulable_instance_is_skipped_with_failure_action_continue() {
     let mut cluster = cluster(3, &["a", "b", "c"], rolling(0, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
-    let full = cluster.world.slots[0].node.clone().expect("a place");
+    let full = cluster.world.instances[0].node.clone().expect("a place");
     for node in ["a", "b", "c"] {
         cluster.world.candidate(node).facts.memory = if name(node) == full { 64 * MIB } else { 128 * MIB };
     }
@@ -105,8 +108,8 @@ fn instances_leave_a_removed_unit_one_by_one_within_the_budget() {
     topology.values = vec!["B".to_owned()];
     cluster.replan().run(60);
     assert_eq!((cluster.units(), cluster.fewest), (vec!["B"; 4], 4));
-    for slot in &cluster.world.slots {
-        assert!(slot.node.as_ref().is_some_and(|node| node.as_str().starts_with('b')), "{slot:?}");
+    for instance in &cluster.world.instances {
+        assert!(instance.node.as_ref().is_some_and(|node| node.as_str().starts_with('b')), "{instance:?}");
     }
     assert_eq!(cluster.containers.len(), 4);
 }
@@ -118,10 +121,10 @@ fn free_numbers_are_reused_only_when_needed() {
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.unit_replicas.insert("A".to_owned(), Amount::Count(0));
     cluster.scale(2).run(40);
-    let fillings: Vec<Filling> = cluster.world.slots.iter().map(|slot| slot.filling).collect();
-    assert_eq!(cluster.world.slots.iter().flat_map(Slot::pods).count(), 2);
-    assert_eq!((fillings.last(), cluster.serving()), (Some(&Filling::Pod), 2), "{fillings:?}");
-    assert!(fillings.contains(&Filling::Nothing));
+    let fillings: Vec<Presence> = cluster.world.instances.iter().map(|instance| instance.presence).collect();
+    assert_eq!(cluster.world.instances.iter().flat_map(Instance::pods).count(), 2);
+    assert_eq!((fillings.last(), cluster.serving()), (Some(&Presence::Pod), 2), "{fillings:?}");
+    assert!(fillings.contains(&Presence::Free));
     cluster.scale(4).run(20);
     assert_eq!((cluster.versions(), cluster.serving()), (all(0, 4), 4));
 }
@@ -167,14 +170,14 @@ fn a_pod_without_a_memory_limit_has_room_on_a_node_without_free_memory() {
         candidate.used.memory = candidate.facts.memory;
     }
     cluster.world.candidate("b1").cordon = Some("cordoned".to_owned());
-    cluster.world.slots[0].unplaced_since = at(1);
-    let free_slots = |cluster: &TestCluster| -> Vec<Option<i64>> {
-        cluster.controller_facts().units.iter().map(|unit| unit.free_slots).collect()
+    cluster.world.instances[0].unplaced_since = at(1);
+    let free_capacity = |cluster: &TestCluster| -> Vec<Option<i64>> {
+        cluster.controller_facts().units.iter().map(|unit| unit.free_capacity).collect()
     };
-    assert_eq!(free_slots(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
+    assert_eq!(free_capacity(&cluster), [Some(0), Some(16)], "a1 and a2 are full, b2 has 1 GiB for pods of 64 MiB");
     cluster.world.record.spec.pod.containers[0].memory_limit = 0;
     assert_eq!(
-        free_slots(&cluster),
+        free_capacity(&cluster),
         [Some(31), Some(16)],
         "by CPU alone: 8 cores for pods of half a core, one of which runs"
     );
@@ -201,5 +204,5 @@ fn pods_of_a_lost_node_are_recreated_at_their_version_during_a_rollout() {
     cluster.world.candidate("b").liveness = Liveness::Lost;
     cluster.replan().run(80);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
-    assert!(cluster.world.slots.iter().all(|slot| slot.node != Some(name("b"))));
+    assert!(cluster.world.instances.iter().all(|instance| instance.node != Some(name("b"))));
 }

@@ -9,7 +9,7 @@ fn dry_run(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
 }
 
 fn planned(cluster: &TestCluster) -> PlanView {
-    cluster.world.look(|facts| dry_run(facts, at(cluster.now)))
+    cluster.world.with_facts(|facts| dry_run(facts, at(cluster.now)))
 }
 
 fn changes(view: &PlanView) -> Vec<InstanceChange> {
@@ -77,7 +77,7 @@ fn a_plan_names_unschedulable_instances_with_every_node_and_reason() {
     let [unplaced] = view.unplaced.as_slice() else { panic!("{:?}", view.unplaced) };
     assert_eq!((unplaced.instance, unplaced.nodes.len()), (3, 2));
     assert_eq!(unplaced.nodes[&name("b")], ["memory 28 MiB short"]);
-    assert_eq!(cluster.world.slots.len(), 0, "nothing was done");
+    assert_eq!(cluster.world.instances.len(), 0, "nothing was done");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_plan_of_a_serial_upgrade_has_one_instance_per_step() {
     let mut world = world(3, &["a"]).all_healthy();
     world.record.spec.num_instances = 4;
     world.patch(10, |pod| pod.containers[0].memory_limit = 128 << 20);
-    let view = world.look(|facts| dry_run(facts, at(10)));
+    let view = world.with_facts(|facts| dry_run(facts, at(10)));
     let actions: Vec<(u32, &str)> = view
         .steps
         .iter()
@@ -151,7 +151,8 @@ fn a_plan_of_a_thousand_instances_in_64_units_is_cheap() {
 #[test]
 fn a_plan_that_takes_too_many_steps_or_too_long_ends_early() {
     let cluster = many(100, 4, true);
-    let dry_run = |budget: WorkLimit<'_>| cluster.world.look(|facts| dry_run::dry_run(facts, at(cluster.now), budget));
+    let dry_run =
+        |budget: WorkLimit<'_>| cluster.world.with_facts(|facts| dry_run::dry_run(facts, at(cluster.now), budget));
     let small = |left: usize| dry_run(WorkLimit { left, ..WorkLimit::new(&|| false) });
     assert_eq!((small(1_000), small(100_000).map(|view| view.completes)), (Err(Aborted::Costly), Ok(true)));
     let asked = std::cell::Cell::new(0);

@@ -17,8 +17,8 @@ fn in_place() -> TestCluster {
 }
 
 fn fetching(cluster: &TestCluster) -> Vec<usize> {
-    let slots = cluster.world.slots.iter().enumerate();
-    slots.filter(|(_, slot)| slot.fetching.is_some()).map(|(index, _)| index + 1).collect()
+    let instances = cluster.world.instances.iter().enumerate();
+    instances.filter(|(_, instance)| instance.fetching.is_some()).map(|(index, _)| index + 1).collect()
 }
 
 #[test]
@@ -27,13 +27,13 @@ fn an_instance_pulls_then_drains_then_is_renewed() {
     cluster.patch(with_image).tick();
     let turn = fetching(&cluster);
     assert_eq!((turn.len(), drained(&cluster), cluster.serving()), (1, Vec::new(), SERVES), "one step's worth");
-    let asked = cluster.world.slots[turn[0] - 1].fetching;
+    let asked = cluster.world.instances[turn[0] - 1].fetching;
     assert!(matches!(asked, Some(Fetching { version: 1, .. })));
     assert_eq!(cluster.last.report.as_ref().expect("a report").waits_for, [number(turn[0] - 1)]);
     cluster.tick();
     assert_eq!((fetching(&cluster), drained(&cluster), cluster.versions()), (Vec::new(), turn.clone(), all(0, 3)));
     cluster.run(2);
-    assert_eq!((cluster.world.slots[turn[0] - 1].version, drained(&cluster)), (1, Vec::new()));
+    assert_eq!((cluster.world.instances[turn[0] - 1].version, drained(&cluster)), (1, Vec::new()));
     cluster.run(60);
     assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 3), RolloutStatus::Complete, 2));
     assert_eq!(fetching(&cluster), Vec::<usize>::new());
@@ -86,7 +86,8 @@ fn pulls_are_cancelled_when_no_pod_is_to_be_replaced() {
     cluster.fetches = PullBehaviour::Endlessly;
     cluster.patch(with_image).run(5);
     cluster.patch(|pod| pod.containers[0].image = "i".to_owned()).tick();
-    let asked: Vec<u32> = cluster.world.slots.iter().filter_map(|slot| Some(slot.fetching?.version)).collect();
+    let asked: Vec<u32> =
+        cluster.world.instances.iter().filter_map(|instance| Some(instance.fetching?.version)).collect();
     assert_eq!(asked, Vec::<u32>::new(), "its node has that image");
 }
 

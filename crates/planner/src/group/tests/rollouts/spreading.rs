@@ -7,7 +7,9 @@ use super::*;
 
 /// Instances on each node, fullest node first; nodes without an instance included.
 fn spread(cluster: &TestCluster) -> Vec<usize> {
-    let placed = |node: &NodeName| cluster.world.slots.iter().filter(|slot| slot.node.as_ref() == Some(node)).count();
+    let placed = |node: &NodeName| {
+        cluster.world.instances.iter().filter(|instance| instance.node.as_ref() == Some(node)).count()
+    };
     let mut counts: Vec<usize> = cluster.world.nodes.keys().map(placed).collect();
     counts.sort_unstable_by(|one, other| other.cmp(one));
     counts

@@ -26,7 +26,7 @@ fn each_strategy_keeps_its_budget_and_reaches_every_instance() {
         let mut cluster = cluster(instances, &["a", "b", "c"], strategy.clone());
         cluster.patch(|_| ()).run(60);
         assert_eq!((cluster.fewest, cluster.most), (fewest, most), "{strategy:?}");
-        assert_eq!(cluster.versions(), vec![vec![1]; cluster.world.slots.len()], "{strategy:?}");
+        assert_eq!(cluster.versions(), vec![vec![1]; cluster.world.instances.len()], "{strategy:?}");
         assert_eq!(cluster.world.release.as_ref().map(|release| release.batch), Some(batch), "{strategy:?}");
     }
 }
@@ -62,17 +62,17 @@ fn a_beta_updates_one_instance_of_every_unit_and_waits_for_confirmation() {
     cluster.patch(|_| ()).run(20);
     assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { batch: 1 });
     let updated = |cluster: &TestCluster| -> Vec<String> {
-        let slots = cluster.world.slots.iter().filter(|slot| slot.version == 1);
-        slots.map(|slot| slot.unit.clone()).collect()
+        let instances = cluster.world.instances.iter().filter(|instance| instance.version == 1);
+        instances.map(|instance| instance.unit.clone()).collect()
     };
     let mut beta = updated(&cluster);
     beta.sort();
     assert_eq!(beta, ["A", "B"]);
     cluster.say(Control::Confirm(1)).run(20);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
-    for slot in &cluster.world.slots {
-        let node = slot.node.as_ref().expect("a place");
-        assert_eq!(cluster.world.nodes[node].facts.labels["zone"], slot.unit);
+    for instance in &cluster.world.instances {
+        let node = instance.node.as_ref().expect("a place");
+        assert_eq!(cluster.world.nodes[node].facts.labels["zone"], instance.unit);
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 /// What a rollout did, batch by batch, as the table writes it: instances of each unit.
 fn executed(cluster: &mut RolloutCluster) -> String {
     let unit_of = |cluster: &RolloutCluster, number: u32| {
-        cluster.facts.slots.iter().find(|slot| slot.number == number).expect("it is there").unit
+        cluster.facts.instances.iter().find(|instance| instance.number == number).expect("it is there").unit
     };
     for _ in 0..60 {
         let decision = cluster.decide_and_confirm();
@@ -23,7 +23,7 @@ fn executed(cluster: &mut RolloutCluster) -> String {
         let counts = &mut groups.last_mut().expect("just pushed").1;
         for action in actions {
             match action {
-                RolloutAction::Renew(number) | RolloutAction::Create { slot: number, .. } => {
+                RolloutAction::Renew(number) | RolloutAction::Create { instance: number, .. } => {
                     counts[unit_of(cluster, *number)] += 1
                 }
                 other => panic!("a batch only renews and creates: {other:?}"),
@@ -64,9 +64,9 @@ fn a_resumed_rollout_needs_no_second_beta() {
     let resumed = |updated: [usize; 2]| {
         let mut cluster = RolloutCluster::settled(batches(4, true), &[5, 5]);
         cluster.roll_out(2);
-        for slot in &mut cluster.facts.slots {
-            let place = usize::try_from(slot.number).expect("small") - 1 - 5 * slot.unit;
-            slot.main.as_mut().expect("one").revision = if place < updated[slot.unit] { 2 } else { 1 };
+        for instance in &mut cluster.facts.instances {
+            let place = usize::try_from(instance.number).expect("small") - 1 - 5 * instance.unit;
+            instance.main.as_mut().expect("one").revision = if place < updated[instance.unit] { 2 } else { 1 };
         }
         executed(&mut cluster)
     };
@@ -81,7 +81,7 @@ fn creation_uses_the_same_batches() {
     cluster.facts.replicas = 10;
     cluster.roll_out(2);
     assert_eq!(executed(&mut cluster), "1/1 2/2 2/2");
-    let numbers: Vec<u32> = cluster.facts.slots.iter().map(|slot| slot.number).collect();
+    let numbers: Vec<u32> = cluster.facts.instances.iter().map(|instance| instance.number).collect();
     assert_eq!(numbers, (1..=10).collect::<Vec<_>>());
 }
 
@@ -117,8 +117,8 @@ fn a_confirmation_in_a_pause_is_kept() {
 #[test]
 fn the_beta_is_an_available_pod_with_the_lowest_cost() {
     let mut cluster = RolloutCluster::settled(batches(2, true), &[3]);
-    cluster.facts.slots[0].main.as_mut().expect("one").ready.ready = false;
-    cluster.facts.slots[2].main.as_mut().expect("one").cost = -1;
+    cluster.facts.instances[0].main.as_mut().expect("one").ready.ready = false;
+    cluster.facts.instances[2].main.as_mut().expect("one").cost = -1;
     assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(3)]);
     cluster.pass();
     assert_eq!(
@@ -135,10 +135,10 @@ fn a_rollback_goes_through_the_units_in_reverse_and_spares_healthy_pods() {
     cluster.roll_out(2).run(3);
     let bad: Vec<u32> = cluster
         .facts
-        .slots
+        .instances
         .iter()
-        .filter(|slot| slot.main.as_ref().is_some_and(|main| main.revision == 2))
-        .map(|slot| slot.number)
+        .filter(|instance| instance.main.as_ref().is_some_and(|main| main.revision == 2))
+        .map(|instance| instance.number)
         .collect();
     assert_eq!(bad.len(), 2);
     cluster.facts.settings.strategy = RolloutStrategy::Batches(BatchStrategy {

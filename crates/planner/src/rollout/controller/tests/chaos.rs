@@ -57,7 +57,7 @@ fn any_blow() -> impl Strategy<Value = Blow> {
 fn suffer(cluster: &mut RolloutCluster, blow: Blow, latest: &mut u32) {
     let now = cluster.facts.now;
     let main = |cluster: &mut RolloutCluster, at: usize, how: &dyn Fn(&mut RolloutPod)| {
-        cluster.facts.slots.get_mut(at).and_then(|slot| slot.main.as_mut()).into_iter().for_each(how);
+        cluster.facts.instances.get_mut(at).and_then(|instance| instance.main.as_mut()).into_iter().for_each(how);
     };
     match blow {
         Blow::Push { broken } => {
@@ -74,8 +74,8 @@ fn suffer(cluster: &mut RolloutCluster, blow: Blow, latest: &mut u32) {
             cluster.roll_out(*latest);
         }
         Blow::Replicas(replicas) => cluster.facts.replicas = replicas,
-        Blow::Wishes(wishes) => {
-            cluster.facts.units = units(wishes.into_iter().map(|wish| wish.map(Amount::Count)));
+        Blow::Wishes(preferences) => {
+            cluster.facts.units = units(preferences.into_iter().map(|preference| preference.map(Amount::Count)));
         }
         Blow::Rotate(by) => cluster.rotate_units(by),
         Blow::Restyle(strategy) => cluster.facts.settings.strategy = strategy,
@@ -86,12 +86,16 @@ fn suffer(cluster: &mut RolloutCluster, blow: Blow, latest: &mut u32) {
         }
         Blow::Kill(at) => cluster.kill(at),
         Blow::Crash(at) => main(cluster, at, &|pod| pod.signs.restarts = 3),
-        Blow::Stop(at) => cluster.facts.slots.iter_mut().skip(at).take(1).for_each(|slot| slot.is_stopped = true),
-        Blow::Start(at) => cluster.facts.slots.iter_mut().skip(at).take(1).for_each(|slot| slot.is_stopped = false),
+        Blow::Stop(at) => {
+            cluster.facts.instances.iter_mut().skip(at).take(1).for_each(|instance| instance.is_stopped = true)
+        }
+        Blow::Start(at) => {
+            cluster.facts.instances.iter_mut().skip(at).take(1).for_each(|instance| instance.is_stopped = false)
+        }
         Blow::Stuck(at) => {
-            for slot in cluster.facts.slots.iter_mut().skip(at).take(1) {
-                let next = slot.next.as_mut().map(|next| &mut next.pod);
-                let ordered = slot.main.as_mut().into_iter().chain(next).filter(|pod| pod.created.is_none());
+            for instance in cluster.facts.instances.iter_mut().skip(at).take(1) {
+                let next = instance.next.as_mut().map(|next| &mut next.pod);
+                let ordered = instance.main.as_mut().into_iter().chain(next).filter(|pod| pod.created.is_none());
                 ordered.for_each(|pod| pod.unschedulable_since = Some(now));
             }
         }
@@ -105,9 +109,9 @@ fn calm(cluster: &mut RolloutCluster, latest: u32) {
     cluster.facts.is_rollback = false;
     cluster.facts.state.is_frozen = false;
     cluster.roll_out(latest + 1).say(Control::Resume);
-    for slot in &mut cluster.facts.slots {
-        let next = slot.next.as_mut().map(|next| &mut next.pod);
-        slot.main.as_mut().into_iter().chain(next).for_each(|pod| {
+    for instance in &mut cluster.facts.instances {
+        let next = instance.next.as_mut().map(|next| &mut next.pod);
+        instance.main.as_mut().into_iter().chain(next).for_each(|pod| {
             pod.unschedulable_since = None;
             pod.signs.restarts = 0;
         });
@@ -152,12 +156,12 @@ property! {
         }
         calm(&mut cluster, latest);
         let decision = cluster.decide();
-        prop_assert_eq!(decision.report.status, RolloutStatus::Complete, "{:?} {:?}", cluster.facts.state, cluster.facts.slots);
-        prop_assert_eq!(i64::try_from(cluster.facts.slots.len()).expect("few"), cluster.facts.replicas);
+        prop_assert_eq!(decision.report.status, RolloutStatus::Complete, "{:?} {:?}", cluster.facts.state, cluster.facts.instances);
+        prop_assert_eq!(i64::try_from(cluster.facts.instances.len()).expect("few"), cluster.facts.replicas);
         prop_assert!(cluster.pods().all(|pod| pod.revision == latest + 1));
-        prop_assert!(cluster.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0));
+        prop_assert!(cluster.facts.instances.iter().all(|instance| instance.next.is_none() && instance.leaving == 0));
         let targets = cluster.facts.state.allotment.targets.clone();
-        let in_unit = |at: usize| cluster.facts.slots.iter().filter(|slot| slot.unit == at).count();
+        let in_unit = |at: usize| cluster.facts.instances.iter().filter(|instance| instance.unit == at).count();
         let there: Vec<i64> = (0..targets.len()).map(|at| i64::try_from(in_unit(at)).expect("few")).collect();
         prop_assert_eq!(there, targets);
     }

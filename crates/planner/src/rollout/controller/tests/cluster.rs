@@ -64,14 +64,18 @@ pub(super) fn healthy(revision: u32) -> RolloutPod {
     pod
 }
 
-pub(super) fn slot(number: u32, unit: usize, revision: u32) -> Slot {
-    Slot { number, unit, is_stopped: false, is_bound: false, main: Some(healthy(revision)), next: None, leaving: 0 }
+pub(super) fn instance(number: u32, unit: usize, revision: u32) -> Instance {
+    Instance { number, unit, is_stopped: false, is_bound: false, main: Some(healthy(revision)), next: None, leaving: 0 }
 }
 
-/// Units with these wishes, named by position.
-pub(super) fn units(wishes: impl IntoIterator<Item = Option<Amount>>) -> Vec<UnitFacts> {
-    let unit = |(at, wish): (usize, Option<Amount>)| UnitFacts { name: format!("u{at}"), wish, free_slots: None };
-    wishes.into_iter().enumerate().map(unit).collect()
+/// Units with these preferences, named by position.
+pub(super) fn units(preferences: impl IntoIterator<Item = Option<Amount>>) -> Vec<UnitFacts> {
+    let unit = |(at, preference): (usize, Option<Amount>)| UnitFacts {
+        name: format!("u{at}"),
+        preference,
+        free_capacity: None,
+    };
+    preferences.into_iter().enumerate().map(unit).collect()
 }
 
 /// The state as the next leader reads it from the store.
@@ -96,7 +100,7 @@ pub(super) struct RolloutCluster {
     /// Terminating pods by instance: the remaining ticks of each.
     leaving: BTreeMap<u32, Vec<i64>>,
     /// Terminating pods of removed instances: the remaining ticks of each.
-    strays: Vec<i64>,
+    terminating_removed: Vec<i64>,
     pub last: Option<Decision>,
     /// Decisions with actions.
     pub history: Vec<(u64, Vec<RolloutAction>)>,
@@ -106,25 +110,25 @@ impl RolloutCluster {
     /// A settled group at revision 1 with these instances of each unit.
     pub(super) fn settled(strategy: RolloutStrategy, sizes: &[usize]) -> Self {
         let unit_of = sizes.iter().enumerate().flat_map(|(unit, size)| std::iter::repeat_n(unit, *size));
-        let slots: Vec<Slot> = unit_of.zip(1..).map(|(unit, number)| slot(number, unit, 1)).collect();
+        let instances: Vec<Instance> = unit_of.zip(1..).map(|(unit, number)| instance(number, unit, 1)).collect();
         let mut state = RolloutState::toward(1);
         state.phase = transition::RolloutPhase::Completed;
         let facts = RolloutFacts {
             settings: settings(strategy),
-            replicas: i64::try_from(slots.len()).expect("few"),
+            replicas: i64::try_from(instances.len()).expect("few"),
             target: 1,
             equals: BTreeSet::new(),
             proven: Some(1),
             is_rollback: false,
             can_roll_back: true,
             units: units(vec![None; sizes.len()]),
-            slots,
-            strays: 0,
+            instances,
+            terminating_removed: 0,
             is_blind: false,
             state,
             now: Moment::from_secs(1_000),
         };
-        let wishes = sizes.iter().map(|size| Some(Amount::Count(i64::try_from(*size).expect("few"))));
+        let preferences = sizes.iter().map(|size| Some(Amount::Count(i64::try_from(*size).expect("few"))));
         let mut cluster = Self {
             facts,
             is_led_by_one: false,
@@ -133,12 +137,12 @@ impl RolloutCluster {
             end: 0,
             room: Vec::new(),
             leaving: BTreeMap::new(),
-            strays: Vec::new(),
+            terminating_removed: Vec::new(),
             last: None,
             history: Vec::new(),
         };
         if sizes.windows(2).any(|two| two[0] != two[1]) {
-            cluster.facts.units = units(wishes);
+            cluster.facts.units = units(preferences);
         }
         cluster.decide();
         assert_eq!(cluster.history, [], "it was as it should be");
@@ -183,16 +187,17 @@ impl RolloutCluster {
 
     /// Additional terminating pods of each instance.
     fn perform(&mut self, actions: &[RolloutAction]) -> Vec<(u32, usize)> {
-        let before: BTreeMap<u32, i64> = self.facts.slots.iter().map(|slot| (slot.number, slot.leaving)).collect();
-        let left = perform_all(&mut self.facts.slots, self.facts.target, actions);
-        self.facts.strays += left;
-        self.strays.extend(std::iter::repeat_n(self.end, usize::try_from(left).expect("none came back")));
-        self.leaving.retain(|number, _| self.facts.slots.iter().any(|slot| slot.number == *number));
-        let more = |slot: &Slot| {
-            let more = slot.leaving - before.get(&slot.number).copied().unwrap_or(0);
-            (slot.number, usize::try_from(more).expect("none came back"))
+        let before: BTreeMap<u32, i64> =
+            self.facts.instances.iter().map(|instance| (instance.number, instance.leaving)).collect();
+        let left = perform_all(&mut self.facts.instances, self.facts.target, actions);
+        self.facts.terminating_removed += left;
+        self.terminating_removed.extend(std::iter::repeat_n(self.end, usize::try_from(left).expect("none came back")));
+        self.leaving.retain(|number, _| self.facts.instances.iter().any(|instance| instance.number == *number));
+        let more = |instance: &Instance| {
+            let more = instance.leaving - before.get(&instance.number).copied().unwrap_or(0);
+            (instance.number, usize::try_from(more).expect("none came back"))
         };
-        self.facts.slots.iter().map(more).collect()
+        self.facts.instances.iter().map(more).collect()
     }
 
     /// One tick: pods terminate, are created and become ready.
@@ -201,18 +206,18 @@ impl RolloutCluster {
         let (now, start) = (self.facts.now, Duration::from_secs(u64::try_from(self.start).expect("not before")));
         let waits = self.facts.settings.replacement != Some(PodReplacement::Started);
         self.find_places();
-        self.strays.iter_mut().for_each(|left| *left -= 1);
-        self.strays.retain(|left| *left > 0);
-        self.facts.strays = i64::try_from(self.strays.len()).expect("few");
-        for slot in &mut self.facts.slots {
-            let leaving = self.leaving.entry(slot.number).or_default();
+        self.terminating_removed.iter_mut().for_each(|left| *left -= 1);
+        self.terminating_removed.retain(|left| *left > 0);
+        self.facts.terminating_removed = i64::try_from(self.terminating_removed.len()).expect("few");
+        for instance in &mut self.facts.instances {
+            let leaving = self.leaving.entry(instance.number).or_default();
             leaving.iter_mut().for_each(|left| *left -= 1);
             leaving.retain(|left| *left > 0);
-            slot.leaving = i64::try_from(leaving.len()).expect("few");
-            let held = waits && slot.leaving > 0;
-            let next = slot.next.as_mut().map(|next| (&mut next.pod, false));
-            for (pod, held) in slot.main.as_mut().map(|main| (main, held)).into_iter().chain(next) {
-                let may_run = !slot.is_stopped && !held && pod.unschedulable_since.is_none();
+            instance.leaving = i64::try_from(leaving.len()).expect("few");
+            let held = waits && instance.leaving > 0;
+            let next = instance.next.as_mut().map(|next| (&mut next.pod, false));
+            for (pod, held) in instance.main.as_mut().map(|main| (main, held)).into_iter().chain(next) {
+                let may_run = !instance.is_stopped && !held && pod.unschedulable_since.is_none();
                 if pod.created.is_none() && may_run {
                     (pod.created, pod.node, pod.phase) = (Some(now), "n".to_owned(), PodPhase::Running);
                 }
@@ -232,9 +237,9 @@ impl RolloutCluster {
         let now = self.facts.now;
         let mut room = self.room.clone();
         for is_made in [true, false] {
-            for slot in &mut self.facts.slots {
-                let next = slot.next.as_mut().map(|next| (next.unit, &mut next.pod));
-                let pods = slot.main.as_mut().map(|main| (slot.unit, main)).into_iter().chain(next);
+            for instance in &mut self.facts.instances {
+                let next = instance.next.as_mut().map(|next| (next.unit, &mut next.pod));
+                let pods = instance.main.as_mut().map(|main| (instance.unit, main)).into_iter().chain(next);
                 for (unit, pod) in pods.filter(|(_, pod)| pod.created.is_some() == is_made) {
                     let Some(Some(free)) = room.get_mut(unit) else { continue };
                     let is_placed = is_made || *free > 0;
@@ -252,16 +257,16 @@ impl RolloutCluster {
         let by = by % units;
         self.facts.units.rotate_left(by);
         let now = |unit: usize| if unit < units { (unit + units - by) % units } else { unit };
-        for slot in &mut self.facts.slots {
-            slot.unit = now(slot.unit);
-            slot.next.iter_mut().for_each(|next| next.unit = now(next.unit));
+        for instance in &mut self.facts.instances {
+            instance.unit = now(instance.unit);
+            instance.next.iter_mut().for_each(|next| next.unit = now(next.unit));
         }
     }
 
     /// The pod of an instance dies and is re-created.
     pub(super) fn kill(&mut self, at: usize) {
         let now = self.facts.now;
-        if let Some(main) = self.facts.slots.get_mut(at).and_then(|slot| slot.main.as_mut()) {
+        if let Some(main) = self.facts.instances.get_mut(at).and_then(|instance| instance.main.as_mut()) {
             main.ready = Ready { ready: false, since: None };
             main.created = main.created.map(|_| now);
         }
@@ -290,7 +295,7 @@ impl RolloutCluster {
 
     /// The rollout ended, no instance is being updated and all are available.
     pub(super) fn is_over(&self) -> bool {
-        let is_settled = self.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0);
+        let is_settled = self.facts.instances.iter().all(|instance| instance.next.is_none() && instance.leaving == 0);
         is_settled && !self.facts.state.is_open() && self.available() == self.facts.replicas
     }
 
@@ -306,7 +311,10 @@ impl RolloutCluster {
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &RolloutPod> {
-        self.facts.slots.iter().flat_map(|slot| slot.main.iter().chain(slot.next.iter().map(|next| &next.pod)))
+        self.facts
+            .instances
+            .iter()
+            .flat_map(|instance| instance.main.iter().chain(instance.next.iter().map(|next| &next.pod)))
     }
 
     /// Desired pods at each revision.
@@ -322,6 +330,6 @@ impl RolloutCluster {
     }
 
     pub(super) fn revisions(&self) -> Vec<u32> {
-        self.facts.slots.iter().filter_map(|slot| Some(slot.main.as_ref()?.revision)).collect()
+        self.facts.instances.iter().filter_map(|instance| Some(instance.main.as_ref()?.revision)).collect()
     }
 }

@@ -66,36 +66,36 @@ fn executed(cluster: &mut RolloutCluster) -> Vec<(u64, Vec<RolloutAction>)> {
 property! {
     fn a_rollout_executes_its_plan(
         before in any_strategy(), after in any_strategy(), sizes in prop::collection::vec(0..5usize, 1..4),
-        replicas in 0..14i64, wishes in prop::collection::vec(prop::option::of(0..6i64), 1..4),
+        replicas in 0..14i64, preferences in prop::collection::vec(prop::option::of(0..6i64), 1..4),
         template: bool, started: bool,
     ) {
         let mut cluster = RolloutCluster::settled(before, &sizes);
         cluster.facts.settings.strategy = after;
         cluster.facts.settings.replacement = started.then_some(PodReplacement::Started);
         cluster.facts.replicas = replicas;
-        cluster.facts.units = units(wishes.iter().map(|wish| wish.map(Amount::Count)));
+        cluster.facts.units = units(preferences.iter().map(|preference| preference.map(Amount::Count)));
         cluster.facts.target = if template { 2 } else { 1 };
         let (steps, completes) = plan(&cluster.facts);
         let planned: Vec<_> = steps.into_iter().map(|step| (step.batch, step.actions)).collect();
         prop_assert_eq!(executed(&mut cluster), planned);
-        let is_held = wishes.iter().all(|wish| *wish == Some(0));
+        let is_held = preferences.iter().all(|preference| *preference == Some(0));
         if !is_held {
             prop_assert!(completes);
-            prop_assert_eq!(i64::try_from(cluster.facts.slots.len()).expect("few"), replicas);
+            prop_assert_eq!(i64::try_from(cluster.facts.instances.len()).expect("few"), replicas);
             let target = cluster.facts.target;
-            prop_assert!(cluster.pods().all(|pod| pod.revision == target), "{:?}", cluster.facts.slots);
-            prop_assert!(cluster.facts.slots.iter().all(|slot| slot.next.is_none()));
+            prop_assert!(cluster.pods().all(|pod| pod.revision == target), "{:?}", cluster.facts.instances);
+            prop_assert!(cluster.facts.instances.iter().all(|instance| instance.next.is_none()));
         }
     }
 
     fn after_a_planned_rollout_the_next_plan_is_empty(
         strategy in any_strategy(), sizes in prop::collection::vec(0..5usize, 1..4), replicas in 0..14i64,
-        wishes in prop::collection::vec(prop::option::of(1..6i64), 1..4), stopped in prop::option::of(0..6usize),
+        preferences in prop::collection::vec(prop::option::of(1..6i64), 1..4), stopped in prop::option::of(0..6usize),
     ) {
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
         cluster.facts.replicas = replicas;
-        cluster.facts.units = units(wishes.iter().map(|wish| wish.map(Amount::Count)));
-        cluster.facts.slots.iter_mut().skip(stopped.unwrap_or(9)).take(1).for_each(|slot| slot.is_stopped = true);
+        cluster.facts.units = units(preferences.iter().map(|preference| preference.map(Amount::Count)));
+        cluster.facts.instances.iter_mut().skip(stopped.unwrap_or(9)).take(1).for_each(|instance| instance.is_stopped = true);
         cluster.roll_out(2);
         executed(&mut cluster);
         prop_assert_eq!(plan(&cluster.facts), (vec![], true));
@@ -110,7 +110,7 @@ fn a_rollout_of_a_thousand_instances_is_decided_step_by_step() {
     let grouped_by_tens = batches(10, true);
     for strategy in [rolling(10, 10), rolling(250, 0), RolloutStrategy::Recreate, grouped_by_tens] {
         let mut cluster = RolloutCluster::settled(strategy, &thousand);
-        cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+        cluster.facts.units.iter_mut().for_each(|unit| unit.preference = None);
         assert_eq!(cluster.roll_out(2).run(250).report.status, RolloutStatus::Complete, "{strategy:?}");
         assert_eq!(cluster.mix(), BTreeMap::from([(2, 1_000)]));
     }

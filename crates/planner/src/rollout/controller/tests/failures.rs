@@ -13,8 +13,8 @@ fn broken(action: FailureAction) -> RolloutCluster {
 }
 
 fn crash(cluster: &mut RolloutCluster) {
-    for slot in &mut cluster.facts.slots {
-        if let Some(main) = slot.main.as_mut().filter(|main| main.revision == 2) {
+    for instance in &mut cluster.facts.instances {
+        if let Some(main) = instance.main.as_mut().filter(|main| main.revision == 2) {
             main.signs.restarts = 3;
         }
     }
@@ -41,9 +41,9 @@ fn each_visible_failure_has_its_cause() {
         cluster.run(3);
         cluster
             .facts
-            .slots
+            .instances
             .iter_mut()
-            .filter_map(|slot| slot.main.as_mut())
+            .filter_map(|instance| instance.main.as_mut())
             .filter(|main| main.revision == 2)
             .for_each(how);
         cluster.decide().response
@@ -90,7 +90,7 @@ fn without_progress_the_deadline_passes_but_not_in_a_pause() {
     cluster.say(Control::Resume);
     assert_eq!(cluster.run(5).report.status, RolloutStatus::Progressing);
     assert_eq!(cluster.run(10).response, FailureResponse::Hold(Cause::DeadlineExceeded));
-    assert_eq!(cluster.facts.state.failure.as_ref().expect("it failed").slots.len(), 2);
+    assert_eq!(cluster.facts.state.failure.as_ref().expect("it failed").instances.len(), 2);
     cluster.say(Control::Resume);
     assert_eq!(cluster.run(5).response, FailureResponse::Fine, "it gets its time again");
     cluster.broken.clear();
@@ -122,7 +122,7 @@ fn a_crash_loop_that_is_ready_at_times_does_not_postpone_the_deadline() {
     cluster.roll_out(2);
     let mut response = FailureResponse::Fine;
     for tick in 0..20 {
-        let pod = cluster.facts.slots[0].next.as_mut().map(|next| &mut next.pod.ready);
+        let pod = cluster.facts.instances[0].next.as_mut().map(|next| &mut next.pod.ready);
         if let Some(ready) = pod {
             (ready.ready, ready.since) = (tick % 2 == 0, Some(cluster.facts.now));
         }
@@ -141,8 +141,12 @@ fn a_slow_batch_makes_progress_with_each_pod() {
     cluster.roll_out(2);
     for tick in 0..56 {
         if tick % 7 == 6 {
-            let late =
-                cluster.facts.slots.iter_mut().filter_map(|slot| slot.main.as_mut()).find(|main| !main.ready.ready);
+            let late = cluster
+                .facts
+                .instances
+                .iter_mut()
+                .filter_map(|instance| instance.main.as_mut())
+                .find(|main| !main.ready.ready);
             let ready = &mut late.expect("one is not ready").ready;
             (ready.ready, ready.since) = (true, Some(cluster.facts.now));
         }
@@ -155,7 +159,7 @@ fn a_slow_batch_makes_progress_with_each_pod() {
 #[test]
 fn old_restarts_of_an_instance_do_not_fail_the_rollback_to_its_revision() {
     let mut cluster = broken(FailureAction::Hold);
-    cluster.facts.slots[3].main.as_mut().expect("one").signs.restarts = 7;
+    cluster.facts.instances[3].main.as_mut().expect("one").signs.restarts = 7;
     cluster.run(2);
     assert_eq!(cluster.undo(3).run(10).report.status, RolloutStatus::Complete);
 }

@@ -19,14 +19,14 @@ fn limits(cluster: &RolloutCluster, surge: i64, unavailable: i64) -> RolloutLimi
 /// Pods that exist or will exist; never more than the maximum.
 fn total(cluster: &RolloutCluster) -> i64 {
     let complete = cluster.facts.settings.replacement == Some(PodReplacement::Complete);
-    let of = |slot: &Slot| {
+    let of = |instance: &Instance| {
         let made = |pod: &RolloutPod| pod.created.is_some();
-        let pods = i64::from(slot.main.is_some()) + i64::from(slot.next.is_some());
+        let pods = i64::from(instance.main.is_some()) + i64::from(instance.next.is_some());
         // A pod that waits for another to terminate does not exist yet.
-        let waits = slot.leaving > 0 && !slot.main.as_ref().is_some_and(made) && slot.main.is_some();
-        pods + if complete { slot.leaving - i64::from(waits) } else { 0 }
+        let waits = instance.leaving > 0 && !instance.main.as_ref().is_some_and(made) && instance.main.is_some();
+        pods + if complete { instance.leaving - i64::from(waits) } else { 0 }
     };
-    cluster.facts.slots.iter().map(of).sum()
+    cluster.facts.instances.iter().map(of).sum()
 }
 
 /// One tick of a rolling update, with its invariants.
@@ -59,7 +59,7 @@ property! {
         }
         prop_assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
         prop_assert_eq!(cluster.revisions(), vec![2; replicas]);
-        prop_assert!(cluster.facts.slots.iter().all(|slot| slot.next.is_none()));
+        prop_assert!(cluster.facts.instances.iter().all(|instance| instance.next.is_none()));
     }
 
     fn revisions_pushed_at_any_time_keep_the_bounds_and_the_last_one_wins(
@@ -101,7 +101,7 @@ property! {
         cluster.roll_out(2).run(30);
         let least = if is_batched { i64::try_from(replicas).expect("few") - 1 } else { limits(&cluster, surge, unavailable).min_available };
         prop_assert!(cluster.available() >= least);
-        let good: Vec<u32> = cluster.facts.slots.iter().filter(|slot| slot.main.as_ref().is_some_and(|main| main.revision == 1)).map(|slot| slot.number).collect();
+        let good: Vec<u32> = cluster.facts.instances.iter().filter(|instance| instance.main.as_ref().is_some_and(|main| main.revision == 1)).map(|instance| instance.number).collect();
         cluster.history.clear();
         prop_assert_eq!(cluster.undo(3).run(300).report.status, RolloutStatus::Complete);
         let touched = cluster.history.iter().flat_map(|(_, actions)| actions).any(|action| match action {

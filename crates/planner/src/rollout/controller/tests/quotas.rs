@@ -35,19 +35,19 @@ property! {
             }
         }
         prop_assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
-        prop_assert_eq!(i64::try_from(cluster.facts.slots.len()).expect("few"), cluster.facts.replicas);
+        prop_assert_eq!(i64::try_from(cluster.facts.instances.len()).expect("few"), cluster.facts.replicas);
         prop_assert!(cluster.revisions().iter().all(|revision| *revision == 2));
     }
 
     fn moves_between_units_keep_the_desired_number_available(
-        sizes in prop::collection::vec(0..6usize, 2..4), wishes in prop::collection::vec(prop::option::of(0..6i64), 2..4),
+        sizes in prop::collection::vec(0..6usize, 2..4), preferences in prop::collection::vec(prop::option::of(0..6i64), 2..4),
         is_batched: bool,
     ) {
         let strategy = if is_batched { batches(3, true) } else { rolling(1, 0) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
         (cluster.start, cluster.end) = (2, 2);
-        for (unit, wish) in cluster.facts.units.iter_mut().zip(&wishes) {
-            unit.wish = wish.map(Amount::Count);
+        for (unit, preference) in cluster.facts.units.iter_mut().zip(&preferences) {
+            unit.preference = preference.map(Amount::Count);
         }
         for _ in 0..60 {
             cluster.decide();
@@ -58,7 +58,7 @@ property! {
         prop_assert_eq!(decision.actions, []);
         let targets = &cluster.facts.state.allotment.targets;
         if targets.iter().sum::<i64>() == cluster.facts.replicas {
-            let there: Vec<i64> = (0..targets.len()).map(|at| i64::try_from(cluster.facts.slots.iter().filter(|slot| slot.unit == at).count()).expect("few")).collect();
+            let there: Vec<i64> = (0..targets.len()).map(|at| i64::try_from(cluster.facts.instances.iter().filter(|instance| instance.unit == at).count()).expect("few")).collect();
             prop_assert_eq!(&there, targets);
         }
     }
@@ -103,7 +103,7 @@ property! {
     ) {
         let strategy = if is_batched { batches(surge.max(1), true) } else { rolling(surge, unavailable) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
-        cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+        cluster.facts.units.iter_mut().for_each(|unit| unit.preference = None);
         cluster.facts.settings.auto_reschedule =
             Some(AutoReschedule { delay: Duration::from_secs(2), fail_back: FailBack::Lazy });
         (cluster.start, cluster.end) = (1, 1);
@@ -124,7 +124,7 @@ property! {
     ) {
         let strategy = if is_batched { confirmed(3, true) } else { rolling(2, 1) };
         let mut cluster = RolloutCluster::settled(strategy, &sizes);
-        cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+        cluster.facts.units.iter_mut().for_each(|unit| unit.preference = None);
         cluster.facts.replicas = replicas;
         cluster.start = 1;
         cluster.run(20);

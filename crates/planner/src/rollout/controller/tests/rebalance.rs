@@ -3,19 +3,21 @@
 use super::*;
 
 fn sizes(cluster: &RolloutCluster) -> Vec<usize> {
-    (0..cluster.facts.units.len()).map(|at| cluster.facts.slots.iter().filter(|slot| slot.unit == at).count()).collect()
+    (0..cluster.facts.units.len())
+        .map(|at| cluster.facts.instances.iter().filter(|instance| instance.unit == at).count())
+        .collect()
 }
 
 #[test]
 fn quota_that_moves_is_made_before_it_is_broken() {
     for strategy in [rolling(1, 0), batches(4, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[5, 5]);
-        cluster.facts.units[0].wish = Some(Amount::Count(8));
+        cluster.facts.units[0].preference = Some(Amount::Count(8));
         let decision = cluster.decide();
-        let moved = |slot| RolloutAction::Move { slot, unit: 0 };
+        let moved = |instance| RolloutAction::Move { instance, unit: 0 };
         assert_eq!((decision.actions, sizes(&cluster)), (vec![moved(10), moved(9), moved(8)], vec![5, 5]));
         cluster.pass();
-        cluster.facts.slots[9].next.as_mut().expect("it moves").pod.ready.ready = false;
+        cluster.facts.instances[9].next.as_mut().expect("it moves").pod.ready.ready = false;
         assert_eq!(cluster.decide().actions, [RolloutAction::Promote(8), RolloutAction::Promote(9)]);
         cluster.pass();
         assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![RolloutAction::Promote(10)], vec![8, 2]));
@@ -26,9 +28,9 @@ fn quota_that_moves_is_made_before_it_is_broken() {
 fn an_unavailable_instance_moves_immediately() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2, 2]);
     cluster.kill(2);
-    cluster.facts.units[0].wish = Some(Amount::Count(3));
+    cluster.facts.units[0].preference = Some(Amount::Count(3));
     let decision = cluster.decide();
-    assert_eq!(decision.actions, [RolloutAction::Move { slot: 3, unit: 0 }, RolloutAction::Promote(3)]);
+    assert_eq!(decision.actions, [RolloutAction::Move { instance: 3, unit: 0 }, RolloutAction::Promote(3)]);
 }
 
 #[test]
@@ -36,11 +38,11 @@ fn an_instance_that_exited_permanently_does_not_block_moves() {
     for strategy in [rolling(1, 0), batches(4, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[2, 2]);
         cluster.kill(0);
-        cluster.facts.units[0].wish = Some(Amount::Count(3));
-        assert_eq!(cluster.decide().actions, [RolloutAction::Move { slot: 4, unit: 0 }]);
-        cluster.facts.slots[3].next.as_mut().expect("it moves").pod = healthy(1);
+        cluster.facts.units[0].preference = Some(Amount::Count(3));
+        assert_eq!(cluster.decide().actions, [RolloutAction::Move { instance: 4, unit: 0 }]);
+        cluster.facts.instances[3].next.as_mut().expect("it moves").pod = healthy(1);
         assert_eq!(cluster.decide().actions, [], "the first may come back");
-        cluster.facts.slots[0].main.as_mut().expect("a pod").phase = PodPhase::Failed;
+        cluster.facts.instances[0].main.as_mut().expect("a pod").phase = PodPhase::Failed;
         assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![RolloutAction::Promote(4)], vec![3, 1]));
     }
 }
@@ -48,9 +50,9 @@ fn an_instance_that_exited_permanently_does_not_block_moves() {
 #[test]
 fn a_move_that_is_no_longer_needed_is_reverted() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3, 3]);
-    cluster.facts.units[0].wish = Some(Amount::Count(5));
+    cluster.facts.units[0].preference = Some(Amount::Count(5));
     cluster.decide();
-    cluster.facts.units[0].wish = None;
+    cluster.facts.units[0].preference = None;
     assert_eq!(cluster.decide().actions, [RolloutAction::Drop(5), RolloutAction::Drop(6)]);
     assert_eq!(sizes(&cluster), [3, 3]);
 }
@@ -61,19 +63,19 @@ fn instances_leave_an_undeclared_unit() {
     cluster.facts.units.pop();
     cluster.run(1);
     cluster.decide();
-    assert_eq!(cluster.facts.slots.iter().map(|slot| slot.unit).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 0]);
+    assert_eq!(cluster.facts.instances.iter().map(|instance| instance.unit).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 0]);
 }
 
 /// Ten instances in two units, updated to revision 2 together; some of the new pods are unschedulable.
 fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(batches(10, false), &[5, 5]);
-    cluster.facts.units.iter_mut().zip(free).for_each(|(unit, free_slots)| unit.free_slots = free_slots);
+    cluster.facts.units.iter_mut().zip(free).for_each(|(unit, free_capacity)| unit.free_capacity = free_capacity);
     cluster.facts.settings.auto_reschedule =
         Some(AutoReschedule { delay: Duration::from_secs(30), fail_back: FailBack::Lazy });
     cluster.roll_out(2).decide();
     for unit in stuck_units {
-        let of_unit = cluster.facts.slots.iter_mut().filter(|slot| slot.unit == *unit).take(2);
-        for main in of_unit.filter_map(|slot| slot.main.as_mut()) {
+        let of_unit = cluster.facts.instances.iter_mut().filter(|instance| instance.unit == *unit).take(2);
+        for main in of_unit.filter_map(|instance| instance.main.as_mut()) {
             main.unschedulable_since = Some(Moment::from_secs(1_000));
         }
     }
@@ -85,7 +87,7 @@ fn unschedulable_pods_move_to_units_with_room_after_the_delay() {
     let mut cluster = stuck([None, None], &[0]);
     assert_eq!(cluster.decide().actions, []);
     cluster.facts.now = Moment::from_secs(1_030);
-    let moved = |slot| RolloutAction::Reassign { slot, unit: 1 };
+    let moved = |instance| RolloutAction::Reassign { instance, unit: 1 };
     assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![moved(1), moved(2)], vec![3, 7]));
     assert_eq!(
         (cluster.facts.state.allotment.targets.clone(), cluster.facts.state.committed.clone()),
@@ -131,7 +133,7 @@ fn a_batch_updates_an_instance_that_is_about_to_move() {
         RolloutStrategy::Batches(BatchStrategy { window: None, ..batched(10, false) }),
         &[3, 3],
     );
-    cluster.facts.units[0].wish = Some(Amount::Count(5));
+    cluster.facts.units[0].preference = Some(Amount::Count(5));
     cluster.decide();
     assert_eq!(cluster.roll_out(2).run(30).report.status, RolloutStatus::Complete);
     cluster.decide();
@@ -143,7 +145,7 @@ fn a_batch_updates_an_instance_that_is_about_to_move() {
 /// Three instances of one unit and one of another, updated to revision 2; the first unit has no room for new pods.
 fn crowded(strategy: RolloutStrategy, sizes: &[usize]) -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(strategy, sizes);
-    cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+    cluster.facts.units.iter_mut().for_each(|unit| unit.preference = None);
     cluster.facts.settings.auto_reschedule =
         Some(AutoReschedule { delay: Duration::from_secs(2), fail_back: FailBack::Lazy });
     cluster.room = vec![Some(0)];
@@ -156,7 +158,7 @@ fn an_unschedulable_surge_pod_moves_to_another_unit_and_so_does_the_instance() {
     let mut cluster = crowded(rolling(1, 0), &[1, 1]);
     assert_eq!(cluster.decide().actions, [RolloutAction::Surge(1)]);
     (0..3).for_each(|_| cluster.pass());
-    assert_eq!(cluster.decide().actions, [RolloutAction::Divert { slot: 1, unit: 1 }]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Divert { instance: 1, unit: 1 }]);
     assert_eq!(cluster.facts.state.allotment.targets, [0, 2]);
     cluster.pass();
     assert_eq!(cluster.decide().actions, [RolloutAction::Promote(1), RolloutAction::Surge(2)]);
@@ -167,7 +169,7 @@ fn an_unschedulable_surge_pod_moves_to_another_unit_and_so_does_the_instance() {
 #[test]
 fn an_instance_with_local_data_stays_in_a_full_unit() {
     let mut cluster = crowded(rolling(1, 0), &[1, 1]);
-    cluster.facts.slots[0].is_bound = true;
+    cluster.facts.instances[0].is_bound = true;
     cluster.facts.settings.placement_patience = Some(Duration::from_secs(5));
     cluster.run(20);
     assert_eq!((sizes(&cluster), cluster.available()), (vec![1, 1], 2));
@@ -182,7 +184,7 @@ fn an_unschedulable_surge_pod_fails_the_rollout() {
     cluster.roll_out(2).run(10);
     let decision = cluster.decide();
     assert_eq!(decision.report.status, RolloutStatus::Held(Cause::Unschedulable));
-    assert_eq!((decision.state.failure.expect("it failed").slots, cluster.available()), (vec![1], 2));
+    assert_eq!((decision.state.failure.expect("it failed").instances, cluster.available()), (vec![1], 2));
 }
 
 #[test]
@@ -197,7 +199,7 @@ fn a_stuck_surplus_pod_moves_to_a_unit_below_its_target() {
     for strategy in [rolling(1, 0), rolling(0, 1), batches(1, true)] {
         let mut cluster = crowded(strategy, &[3, 1]);
         cluster.facts.settings.auto_reschedule = None;
-        cluster.facts.units[0].wish = Some(Amount::Count(0));
+        cluster.facts.units[0].preference = Some(Amount::Count(0));
         assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete, "{strategy:?}");
         assert_eq!((sizes(&cluster), cluster.revisions()), (vec![0, 4], vec![2; 4]));
     }
@@ -226,7 +228,7 @@ fn an_undeclared_unit_does_not_return_quota_when_its_last_instance_goes() {
     cluster.run(10);
     assert_eq!(cluster.facts.state.allotment.targets, [3, 7]);
     let declared = cluster.facts.units.clone();
-    let gone = UnitFacts { name: "gone".to_owned(), wish: Some(Amount::Count(0)), free_slots: None };
+    let gone = UnitFacts { name: "gone".to_owned(), preference: Some(Amount::Count(0)), free_capacity: None };
     cluster.facts.units.push(gone);
     assert_eq!((cluster.decide().actions, sizes(&cluster)), (vec![], vec![3, 7, 0]));
     cluster.facts.units = declared;

@@ -56,9 +56,9 @@ fn crashing() -> RolloutCluster {
     assert_eq!(cluster.mix(), BTreeMap::from([(1, 8), (2, 5)]));
     let sick = cluster
         .facts
-        .slots
+        .instances
         .iter()
-        .position(|slot| slot.next.is_none() && slot.main.as_ref().is_some_and(|m| m.revision == 1));
+        .position(|instance| instance.next.is_none() && instance.main.as_ref().is_some_and(|m| m.revision == 1));
     cluster.kill(sick.expect("some have no second pod"));
     cluster
 }
@@ -66,9 +66,9 @@ fn crashing() -> RolloutCluster {
 #[test]
 fn a_broken_revision_stalls_with_the_minimum_available() {
     let mut cluster = crashing();
-    let before = cluster.facts.slots.clone();
+    let before = cluster.facts.instances.clone();
     assert_eq!(cluster.decide().actions, []);
-    assert_eq!((before == cluster.facts.slots, cluster.available()), (true, 7), "eight, but for the one that died");
+    assert_eq!((before == cluster.facts.instances, cluster.available()), (true, 7), "eight, but for the one that died");
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn an_undo_removes_crash_looping_pods_and_spares_healthy_ones() {
     let mut cluster = crashing();
     let good: Vec<u32> = cluster
         .facts
-        .slots
+        .instances
         .iter()
-        .filter(|slot| slot.main.as_ref().is_some_and(|main| main.revision == 1))
-        .map(|slot| slot.number)
+        .filter(|instance| instance.main.as_ref().is_some_and(|main| main.revision == 1))
+        .map(|instance| instance.number)
         .collect();
     cluster.undo(3);
     let decision = cluster.decide();
@@ -88,7 +88,8 @@ fn an_undo_removes_crash_looping_pods_and_spares_healthy_ones() {
     assert_eq!(cluster.run(20).report.status, RolloutStatus::Complete);
     assert_eq!(cluster.mix(), BTreeMap::from([(1, 8), (3, 2)]));
     let touched = |action: &RolloutAction| {
-        good.iter().any(|slot| matches!(action, RolloutAction::Renew(n) | RolloutAction::Promote(n) if n == slot))
+        good.iter()
+            .any(|instance| matches!(action, RolloutAction::Renew(n) | RolloutAction::Promote(n) if n == instance))
     };
     assert!(!cluster.history[1..].iter().flat_map(|(_, actions)| actions).any(touched));
 }
@@ -113,7 +114,7 @@ fn terminating_pods_count_under_complete_replacement() {
         for _ in 0..80 {
             cluster.decide();
             let exist = cluster.pods().filter(|pod| pod.created.is_some()).count();
-            let leaving: i64 = cluster.facts.slots.iter().map(|slot| slot.leaving).sum();
+            let leaving: i64 = cluster.facts.instances.iter().map(|instance| instance.leaving).sum();
             most = most.max(exist + usize::try_from(leaving).expect("some"));
             cluster.pass();
         }
@@ -129,7 +130,7 @@ fn recreate_stops_all_old_pods_before_it_starts_new_ones() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[3]);
     cluster.end = 3;
     cluster.roll_out(2).run(20);
-    let create = |slot| RolloutAction::Create { slot, unit: 0, revision: 2 };
+    let create = |instance| RolloutAction::Create { instance, unit: 0, revision: 2 };
     let actions: Vec<Vec<RolloutAction>> = cluster.history.iter().map(|(_, actions)| actions.clone()).collect();
     let expected = [
         vec![RolloutAction::Retire(1), RolloutAction::Retire(2), RolloutAction::Retire(3)],
@@ -155,7 +156,7 @@ fn an_abort_keeps_the_mix_and_leaves_no_instance_with_two_pods() {
     let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
     cluster.roll_out(2).decide();
     cluster.pass();
-    let second = cluster.facts.slots[1].next.as_mut().expect("it is doubled");
+    let second = cluster.facts.instances[1].next.as_mut().expect("it is doubled");
     second.pod.ready.ready = false;
     cluster.say(Control::Abort);
     assert_eq!(cluster.decide().actions, [RolloutAction::Promote(1), RolloutAction::Drop(2)]);
@@ -165,7 +166,7 @@ fn an_abort_keeps_the_mix_and_leaves_no_instance_with_two_pods() {
 #[test]
 fn a_stopped_instance_is_not_counted_and_is_updated_last() {
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[3]);
-    let stopped = &mut cluster.facts.slots[0];
+    let stopped = &mut cluster.facts.instances[0];
     stopped.is_stopped = true;
     stopped.main.as_mut().expect("it has one").ready.ready = false;
     cluster.roll_out(2).run(20);
@@ -177,10 +178,10 @@ fn a_stopped_instance_is_not_counted_and_is_updated_last() {
 #[test]
 fn unavailable_pods_go_first_then_by_rank() {
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[4]);
-    cluster.facts.slots[2].main.as_mut().expect("one").ready.ready = false;
+    cluster.facts.instances[2].main.as_mut().expect("one").ready.ready = false;
     assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(3)]);
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[4]);
-    cluster.facts.slots[3].main.as_mut().expect("one").cost = -5;
+    cluster.facts.instances[3].main.as_mut().expect("one").cost = -5;
     assert_eq!(cluster.roll_out(2).decide().actions, [RolloutAction::Renew(4)]);
 }
 
@@ -188,7 +189,7 @@ fn unavailable_pods_go_first_then_by_rank() {
 fn recreate_keeps_a_surge_pod_of_the_target_revision() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
     cluster.roll_out(2);
-    cluster.facts.slots[0].next = Some(SurgePod { unit: 0, pod: healthy(2) });
+    cluster.facts.instances[0].next = Some(SurgePod { unit: 0, pod: healthy(2) });
     cluster.facts.settings = settings(RolloutStrategy::Recreate);
     assert_eq!(controller(&cluster.facts).actions, [RolloutAction::Promote(1), RolloutAction::Retire(2)]);
 }
@@ -199,9 +200,9 @@ fn an_in_place_update_does_not_stop_a_pod_without_a_replacement_while_others_ter
     cluster.facts.settings.keeps_addresses = true;
     cluster.roll_out(2).decide();
     // One of two runs again, and the old pod of the other still terminates.
-    cluster.facts.slots[0].main = Some(healthy(2));
-    cluster.facts.slots[0].leaving = 0;
-    cluster.facts.slots[1].leaving = 1;
+    cluster.facts.instances[0].main = Some(healthy(2));
+    cluster.facts.instances[0].leaving = 0;
+    cluster.facts.instances[1].leaving = 1;
     assert_eq!(controller(&cluster.facts).actions, [RolloutAction::Renew(3)]);
 }
 
@@ -229,8 +230,9 @@ fn a_pod_promoted_before_its_creation_does_not_wait_and_both_count() {
     cluster.decide();
     // A pod that waits for another to terminate counts as one with it.
     let comes = |main: &RolloutPod| !main.follows;
-    let pods =
-        |slot: &Slot| i64::from(slot.main.as_ref().is_some_and(comes)) + i64::from(slot.next.is_some()) + slot.leaving;
-    let there: i64 = cluster.facts.slots.iter().map(pods).sum();
-    assert!(there <= 6, "{there} pods are ordered or still go: {:?}", cluster.facts.slots);
+    let pods = |instance: &Instance| {
+        i64::from(instance.main.as_ref().is_some_and(comes)) + i64::from(instance.next.is_some()) + instance.leaving
+    };
+    let there: i64 = cluster.facts.instances.iter().map(pods).sum();
+    assert!(there <= 6, "{there} pods are ordered or still go: {:?}", cluster.facts.instances);
 }

@@ -8,7 +8,7 @@ fn without_a_rollout_scaling_is_immediate_and_removes_the_highest_numbers() {
     for strategy in [rolling(1, 0), RolloutStrategy::Recreate, confirmed] {
         let mut cluster = RolloutCluster::settled(strategy, &[3]);
         cluster.facts.replicas = 5;
-        let create = |slot| RolloutAction::Create { slot, unit: 0, revision: 1 };
+        let create = |instance| RolloutAction::Create { instance, unit: 0, revision: 1 };
         assert_eq!(cluster.decide().actions, [create(4), create(5)]);
         cluster.pass();
         assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
@@ -30,7 +30,7 @@ fn scaling_a_rolling_update_keeps_the_shares_of_its_revisions() {
     cluster.facts.replicas = 50;
     cluster.facts.settings.strategy = rolling(6, 2);
     cluster.decide();
-    assert_eq!((cluster.mix(), cluster.facts.slots.len()), (BTreeMap::from([(1, 34), (2, 22)]), 50));
+    assert_eq!((cluster.mix(), cluster.facts.instances.len()), (BTreeMap::from([(1, 34), (2, 22)]), 50));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn growth_under_a_smaller_surge_stops_an_unavailable_surge_pod() {
     cluster.facts.replicas = 6;
     cluster.facts.settings.strategy = rolling(0, 1);
     cluster.decide();
-    assert_eq!((cluster.pods().count(), cluster.facts.slots.len()), (6, 6));
+    assert_eq!((cluster.pods().count(), cluster.facts.instances.len()), (6, 6));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn template_and_replicas_together_grow_first_at_the_old_revision() {
     let mut cluster = RolloutCluster::settled(batches(2, false), &[2, 2]);
     cluster.facts.replicas = 6;
     let actions = cluster.roll_out(2).decide().actions;
-    let create = |slot, unit| RolloutAction::Create { slot, unit, revision: 1 };
+    let create = |instance, unit| RolloutAction::Create { instance, unit, revision: 1 };
     assert_eq!(actions[..2], [create(5, 0), create(6, 1)]);
     assert_eq!(cluster.run(20).report.status, RolloutStatus::Complete);
     assert_eq!(cluster.mix(), BTreeMap::from([(2, 6)]));
@@ -80,9 +80,10 @@ fn a_unit_keeps_its_ratio_when_it_grows_and_when_it_shrinks() {
     cluster.decide();
     let split = |cluster: &RolloutCluster, unit| {
         let of = |revision| {
-            let is =
-                |slot: &&Slot| slot.unit == unit && slot.main.as_ref().is_some_and(|main| main.revision == revision);
-            cluster.facts.slots.iter().filter(is).count()
+            let is = |instance: &&Instance| {
+                instance.unit == unit && instance.main.as_ref().is_some_and(|main| main.revision == revision)
+            };
+            cluster.facts.instances.iter().filter(is).count()
         };
         (of(2), of(1))
     };
@@ -106,10 +107,10 @@ fn a_unit_that_joins_starts_at_the_target_revision() {
     cluster.decide();
     let joined: Vec<u32> = cluster
         .facts
-        .slots
+        .instances
         .iter()
-        .filter(|slot| slot.unit == 2)
-        .filter_map(|slot| Some(slot.main.as_ref()?.revision))
+        .filter(|instance| instance.unit == 2)
+        .filter_map(|instance| Some(instance.main.as_ref()?.revision))
         .collect();
     assert_eq!(joined, [2, 2, 2, 2, 2]);
 }
@@ -120,7 +121,7 @@ fn a_creation_ends_when_the_replicas_shrink() {
     cluster.facts.proven = None;
     cluster.facts.replicas = 10;
     cluster.roll_out(2).run(3);
-    assert_eq!((cluster.facts.slots.len(), cluster.facts.state.kind), (2, Some(BatchKind::Beta)));
+    assert_eq!((cluster.facts.instances.len(), cluster.facts.state.kind), (2, Some(BatchKind::Beta)));
     cluster.facts.replicas = 2;
     assert_eq!(cluster.run(3).report.status, RolloutStatus::Complete);
 }
@@ -128,7 +129,7 @@ fn a_creation_ends_when_the_replicas_shrink() {
 #[test]
 fn nothing_happens_when_every_unit_is_pinned_to_zero() {
     let mut cluster = RolloutCluster::settled(batches(4, true), &[2, 2]);
-    cluster.facts.units.iter_mut().for_each(|unit| unit.wish = Some(Amount::Count(0)));
+    cluster.facts.units.iter_mut().for_each(|unit| unit.preference = Some(Amount::Count(0)));
     let decision = cluster.decide();
     assert_eq!((decision.actions, decision.report.warnings.len()), (vec![], 1));
 }
@@ -138,20 +139,20 @@ fn a_group_with_stopped_instances_grows_to_its_replicas() {
     let mut cluster = RolloutCluster::settled(batches(4, false), &[5]);
     cluster.roll_out(2).decide();
     assert_eq!(cluster.facts.state.committed, [4]);
-    cluster.facts.slots.iter_mut().take(4).for_each(|slot| slot.is_stopped = true);
+    cluster.facts.instances.iter_mut().take(4).for_each(|instance| instance.is_stopped = true);
     cluster.facts.replicas = 6;
     cluster.decide();
-    assert_eq!(cluster.facts.slots.len(), 6);
+    assert_eq!(cluster.facts.instances.len(), 6);
 }
 
 #[test]
 fn the_lowest_free_numbers_are_taken() {
     let mut cluster = RolloutCluster::settled(batches(4, true), &[2, 2]);
-    cluster.facts.units[1].wish = Some(Amount::Count(2));
+    cluster.facts.units[1].preference = Some(Amount::Count(2));
     cluster.facts.replicas = 3;
     assert_eq!(cluster.decide().actions, [RolloutAction::Remove(2)], "the highest of the unit that has too many");
     cluster.facts.replicas = 4;
-    assert_eq!(cluster.decide().actions, [RolloutAction::Create { slot: 2, unit: 0, revision: 1 }]);
+    assert_eq!(cluster.decide().actions, [RolloutAction::Create { instance: 2, unit: 0, revision: 1 }]);
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn a_scale_down_of_a_broken_update_keeps_available_instances() {
         assert_eq!((cluster.mix(), cluster.available()), (BTreeMap::from([(1, 5), (2, 5)]), 5));
         cluster.roll_out(target).facts.replicas = 5;
         cluster.decide();
-        assert_eq!((cluster.facts.slots.len(), cluster.available()), (5, 3), "three of five must serve");
+        assert_eq!((cluster.facts.instances.len(), cluster.available()), (5, 3), "three of five must serve");
     }
 }
 
@@ -207,7 +208,7 @@ fn a_scale_down_keeps_available_instances_rather_than_unavailable_ones_of_other_
         actions.contains(&RolloutAction::Remove(2)),
         "the second unit has one too many, and both serve: {actions:?}"
     );
-    assert_eq!((cluster.facts.slots.len(), cluster.available()), (3, 2), "two of three must serve");
+    assert_eq!((cluster.facts.instances.len(), cluster.available()), (3, 2), "two of three must serve");
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn a_scale_down_reduces_surge_pods() {
     assert_eq!(cluster.pods().count(), 13);
     cluster.facts.replicas = 4;
     cluster.decide();
-    assert_eq!((cluster.facts.slots.len(), cluster.pods().count(), cluster.available()), (4, 6, 4));
+    assert_eq!((cluster.facts.instances.len(), cluster.pods().count(), cluster.available()), (4, 6, 4));
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn recreate_waits_for_terminating_pods_of_removed_instances() {
     cluster.end = 3;
     assert_eq!(cluster.roll_out(2).decide().actions, [1, 2, 3, 4].map(RolloutAction::Retire));
     cluster.pass();
-    cluster.facts.slots.iter_mut().take(2).for_each(|slot| slot.leaving = 0);
+    cluster.facts.instances.iter_mut().take(2).for_each(|instance| instance.leaving = 0);
     cluster.facts.replicas = 2;
     assert_eq!(
         cluster.decide().actions,
@@ -242,7 +243,7 @@ fn recreate_waits_for_terminating_pods_of_removed_instances() {
     assert_eq!(cluster.decide().actions, []);
     cluster.pass();
     cluster.pass();
-    let create = |slot| RolloutAction::Create { slot, unit: 0, revision: 2 };
+    let create = |instance| RolloutAction::Create { instance, unit: 0, revision: 2 };
     assert_eq!(cluster.decide().actions, [create(1), create(2)]);
 }
 
@@ -255,9 +256,12 @@ fn units_are_matched_by_name_when_their_order_changes() {
     assert_eq!(cluster.facts.state.committed, [2, 4]);
     cluster.rotate_units(1);
     assert_eq!((cluster.decide().actions, cluster.facts.state.committed.clone()), (vec![], vec![4, 2]));
-    cluster.facts.units.insert(0, UnitFacts { name: "new".to_owned(), wish: Some(Amount::Count(0)), free_slots: None });
-    for slot in &mut cluster.facts.slots {
-        slot.unit += 1;
+    cluster
+        .facts
+        .units
+        .insert(0, UnitFacts { name: "new".to_owned(), preference: Some(Amount::Count(0)), free_capacity: None });
+    for instance in &mut cluster.facts.instances {
+        instance.unit += 1;
     }
     assert_eq!((cluster.decide().actions, cluster.facts.state.committed.clone()), (vec![], vec![0, 4, 2]));
 }

@@ -20,14 +20,14 @@ fn any_pod() -> impl Strategy<Value = RolloutPod> {
     })
 }
 
-fn any_slot() -> impl Strategy<Value = Slot> {
+fn any_instance() -> impl Strategy<Value = Instance> {
     let next = prop::option::weighted(0.3, (0..3usize, any_pod()));
     let main = prop::option::weighted(0.9, any_pod());
     let marks = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
     (0..3usize, main, next, marks, 0..2i64).prop_map(|(unit, main, next, (is_stopped, is_bound), leaving)| {
         // A single pod is the main pod.
         let next = next.filter(|_| main.is_some()).map(|(unit, pod)| SurgePod { unit, pod });
-        Slot { number: 0, unit, is_stopped, is_bound, main, next, leaving }
+        Instance { number: 0, unit, is_stopped, is_bound, main, next, leaving }
     })
 }
 
@@ -43,22 +43,22 @@ fn any_phase() -> impl Strategy<Value = RolloutPhase> {
 }
 
 fn any_facts() -> impl Strategy<Value = RolloutFacts> {
-    let slots = prop::collection::vec((any_slot(), prop::bool::weighted(0.9)), 0..9);
-    let wishes = prop::collection::vec(prop::option::of(0..5i64), 1..4);
+    let instances = prop::collection::vec((any_instance(), prop::bool::weighted(0.9)), 0..9);
+    let preferences = prop::collection::vec(prop::option::of(0..5i64), 1..4);
     let state = (any_phase(), 0..4u64, prop::collection::vec(0..5i64, 0..4), 0..4u64, 1..4u32);
-    (any_strategy(), slots, wishes, 0..10i64, state, any::<[bool; 2]>()).prop_map(
+    (any_strategy(), instances, preferences, 0..10i64, state, any::<[bool; 2]>()).prop_map(
         |(
             strategy,
-            slots,
-            wishes,
+            instances,
+            preferences,
             replicas,
             (phase, group, committed, confirmed, target),
             [is_paused, is_rollback],
         )| {
             let mut facts = RolloutCluster::settled(strategy, &[]).facts;
-            let numbered = (1..).zip(slots).filter(|(_, (_, is_there))| *is_there);
-            facts.slots = numbered.map(|(number, (slot, _))| Slot { number, ..slot }).collect();
-            facts.units = units(wishes.into_iter().map(|wish| wish.map(Amount::Count)));
+            let numbered = (1..).zip(instances).filter(|(_, (_, is_there))| *is_there);
+            facts.instances = numbered.map(|(number, (instance, _))| Instance { number, ..instance }).collect();
+            facts.units = units(preferences.into_iter().map(|preference| preference.map(Amount::Count)));
             (facts.replicas, facts.target) = (replicas, 3);
             facts.is_rollback = is_rollback;
             facts.equals.extend(is_rollback.then_some(1));
@@ -75,13 +75,13 @@ property! {
     fn from_any_state_a_second_decision_changes_nothing_and_the_plan_ends(facts in any_facts(), turn in 0..9usize) {
         let decision = controller(&facts);
         let mut turned = facts.clone();
-        let by = turn.min(turned.slots.len());
-        turned.slots.rotate_left(by);
+        let by = turn.min(turned.instances.len());
+        turned.instances.rotate_left(by);
         prop_assert_eq!(&controller(&turned), &decision, "in whatever order the instances come");
         let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[]);
         cluster.facts = facts.clone();
         cluster.decide();
-        let is_held = facts.units.iter().all(|unit| unit.wish == Some(Amount::Count(0)));
+        let is_held = facts.units.iter().all(|unit| unit.preference == Some(Amount::Count(0)));
         let is_over = decision.state.phase == RolloutPhase::Aborted;
         prop_assert!(plan(&facts).1 || is_held || is_over, "{:?}", plan(&facts));
     }
@@ -108,9 +108,9 @@ property! {
             }
         }
         prop_assert_eq!(cluster.decide().report.status, RolloutStatus::Complete);
-        prop_assert!(cluster.facts.slots.iter().all(|slot| slot.next.is_none()), "{:?}", cluster.facts.slots);
+        prop_assert!(cluster.facts.instances.iter().all(|instance| instance.next.is_none()), "{:?}", cluster.facts.instances);
         let facts = &cluster.facts;
-        prop_assert!(cluster.pods().all(|pod| facts.is_target(pod.revision)), "{:?}", cluster.facts.slots);
+        prop_assert!(cluster.pods().all(|pod| facts.is_target(pod.revision)), "{:?}", cluster.facts.instances);
     }
 
     fn a_freeze_stops_everything_and_a_pause_everything_but_scaling(facts in any_facts()) {
@@ -120,7 +120,7 @@ property! {
         let mut paused = facts;
         paused.state.is_paused = true;
         (paused.settings.auto_reschedule, paused.state.is_aborted) = (None, false);
-        let there = i64::try_from(paused.slots.len()).expect("few");
+        let there = i64::try_from(paused.instances.len()).expect("few");
         let is_recreating = matches!(paused.settings.strategy, RolloutStrategy::Recreate);
         let decision = controller(&paused);
         for action in decision.actions {
@@ -151,11 +151,10 @@ fn an_in_place_update_takes_one_instance_at_a_time_and_waits_for_terminating_pod
             "{actions:?}"
         );
         least = least.min(cluster.available());
-        let double = cluster
-            .facts
-            .slots
-            .iter()
-            .any(|slot| slot.leaving > 0 && slot.main.as_ref().is_some_and(|main| main.created.is_some()));
+        let double =
+            cluster.facts.instances.iter().any(|instance| {
+                instance.leaving > 0 && instance.main.as_ref().is_some_and(|main| main.created.is_some())
+            });
         assert!(!double, "an address belongs to one at a time");
         cluster.pass();
     }
@@ -166,13 +165,16 @@ fn an_in_place_update_takes_one_instance_at_a_time_and_waits_for_terminating_pod
 fn a_stopped_instance_neither_blocks_a_rollout_nor_starts() {
     for strategy in [rolling(1, 0), RolloutStrategy::Recreate, batches(2, true)] {
         let mut cluster = RolloutCluster::settled(strategy, &[4]);
-        let stopped = &mut cluster.facts.slots[1];
+        let stopped = &mut cluster.facts.instances[1];
         stopped.is_stopped = true;
         stopped.main.as_mut().expect("it has one").ready.ready = false;
         cluster.facts.settings.deadline = Some(Duration::from_secs(10));
         assert_eq!(cluster.roll_out(2).run(60).report.status, RolloutStatus::Complete, "{strategy:?}");
         assert_eq!(cluster.revisions(), [2, 2, 2, 2]);
-        assert!(cluster.facts.slots[1].is_stopped && !cluster.facts.slots[1].main.as_ref().expect("one").ready.ready);
+        assert!(
+            cluster.facts.instances[1].is_stopped
+                && !cluster.facts.instances[1].main.as_ref().expect("one").ready.ready
+        );
     }
 }
 
@@ -197,9 +199,9 @@ fn a_rolling_update_that_becomes_one_by_batches_leaves_no_instance_with_two_pods
 #[test]
 fn of_two_pods_of_the_target_revision_the_available_one_stays() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
-    for slot in &mut cluster.facts.slots {
-        slot.next = slot.main.clone().map(|pod| SurgePod { unit: 0, pod });
+    for instance in &mut cluster.facts.instances {
+        instance.next = instance.main.clone().map(|pod| SurgePod { unit: 0, pod });
     }
-    cluster.facts.slots[1].main.as_mut().expect("one").ready.ready = false;
+    cluster.facts.instances[1].main.as_mut().expect("one").ready.ready = false;
     assert_eq!(cluster.decide().actions, [RolloutAction::Drop(1), RolloutAction::Promote(2)]);
 }
