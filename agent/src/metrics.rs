@@ -24,7 +24,7 @@ pub struct Metrics {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OrderResult {
-    verdict: &'static str,
+    decision: &'static str,
 }
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ActionEnd {
@@ -52,15 +52,15 @@ impl Metrics {
     pub fn orders(&self, tally: Tally) {
         let Tally { accepted, stale, conflict, failed, astray } = tally;
         let totals = [accepted, stale, conflict, failed, astray];
-        for (verdict, total) in ["accepted", "stale", "conflict", "failed", "astray"].into_iter().zip(totals) {
-            let counter = self.orders.get_or_create(&OrderResult { verdict });
+        for (decision, total) in ["accepted", "stale", "conflict", "failed", "astray"].into_iter().zip(totals) {
+            let counter = self.orders.get_or_create(&OrderResult { decision });
             counter.inc_by(total.saturating_sub(counter.get()));
         }
     }
 
     /// Counts one order that was rejected for its signature.
     pub fn order_rejected(&self) {
-        self.orders.get_or_create(&OrderResult { verdict: "rejected" }).inc();
+        self.orders.get_or_create(&OrderResult { decision: "rejected" }).inc();
     }
 
     pub fn action_done(&self, action: &Action, result: &Result<Option<ContainerSeen>, ActionFailure>) {
@@ -119,7 +119,7 @@ mod tests {
         metrics.engine(EngineState::Hung);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
-        assert!(text.contains("deployd_agent_orders_total{verdict=\"accepted\"} 2"), "{text}");
+        assert!(text.contains("deployd_agent_orders_total{decision=\"accepted\"} 2"), "{text}");
         assert!(text.contains("deployd_agent_engine_state{state=\"hung\"} 1"), "{text}");
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contract::command::{Outcome, Refusal, Verdict};
+use contract::command::{Decision, Outcome, Refusal};
 use contract::name::CommandId;
 use contract::wire;
 use prometheus_client::metrics::gauge::Gauge;
@@ -109,10 +109,14 @@ impl Pending {
 impl Table {
     /// The outcome; an unnamed refusal gets the id of its command and the remedy.
     fn named(&self, outcome: &Outcome) -> Outcome {
-        match (&outcome.verdict, self.newer.values().next()) {
-            (Verdict::Refused(Refusal::Malformed { reason }), Some(id)) if outcome.id.as_str() == UNNAMED => {
+        match (&outcome.decision, self.newer.values().next()) {
+            (Decision::Refused(Refusal::Malformed { reason }), Some(id)) if outcome.id.as_str() == UNNAMED => {
                 let reason = format!("{reason}; upgrade the schedulers, then ask again");
-                Outcome { id: id.clone(), verdict: Verdict::Refused(Refusal::Malformed { reason }), ..outcome.clone() }
+                Outcome {
+                    id: id.clone(),
+                    decision: Decision::Refused(Refusal::Malformed { reason }),
+                    ..outcome.clone()
+                }
             }
             _ => outcome.clone(),
         }
@@ -146,7 +150,7 @@ mod tests {
         text.parse().unwrap()
     }
     fn outcome(text: &str) -> Outcome {
-        Outcome { id: id(text), at: Timestamp::from_millis(1), verdict: Verdict::Accepted, digest: None }
+        Outcome { id: id(text), at: Timestamp::from_millis(1), decision: Decision::Accepted, digest: None }
     }
 
     fn waiting(pending: &Pending, text: &str) -> PendingCommand {
@@ -159,7 +163,7 @@ mod tests {
         let mut usual = waiting(&pending, "usual");
         let mut newer = ["z", "a"].map(|text| pending.wait_for(&id(text), 2).unwrap());
         let refusal = Refusal::Malformed { reason: "it speaks wire version 2".to_owned() };
-        let unnamed = Outcome { verdict: Verdict::Refused(refusal), ..outcome(UNNAMED) };
+        let unnamed = Outcome { decision: Decision::Refused(refusal), ..outcome(UNNAMED) };
         for (waiter, name) in newer.iter_mut().zip(["z", "a"]) {
             pending.deliver(&unnamed);
             let heard = waiter.outcome().await;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contract::api;
 use contract::callback_url;
-use contract::command::{Outcome, Verdict};
+use contract::command::{Decision, Outcome};
 use contract::docker_inspect::ContainerDetail;
 use contract::history::ContainerEvent;
 use contract::name::NodeName;
@@ -214,9 +214,9 @@ pub fn callbacks(urls: &[String]) -> Vec<String> {
 
 /// The body of `GET /api/operations`.
 pub fn operation(outcome: &Outcome) -> api::OperationStatus {
-    let (state, message) = match &outcome.verdict {
-        Verdict::Accepted => ("accepted", String::new()),
-        Verdict::Refused(refusal) => ("refused", refusal.to_string()),
+    let (state, message) = match &outcome.decision {
+        Decision::Accepted => ("accepted", String::new()),
+        Decision::Refused(refusal) => ("refused", refusal.to_string()),
     };
     api::OperationStatus { operation: outcome.id.to_string(), state: state.to_owned(), message, decided_at: outcome.at }
 }

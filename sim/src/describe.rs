@@ -48,7 +48,7 @@ pub fn scheduler_effect(effect: &scheduler_io::Effect) -> String {
         }
         Effect::SendOrder { node, message } => format!("order to {node}: {}", order(message)),
         Effect::AskWhole { node } => format!("asks {node} for the whole"),
-        Effect::Resolve { outcome, .. } => format!("resolves {}: {:?}", outcome.id, outcome.verdict),
+        Effect::Resolve { outcome, .. } => format!("resolves {}: {:?}", outcome.id, outcome.decision),
         Effect::Answer { inbox, reply } => format!("answers {inbox}: stale {} {}", reply.stale, answer(&reply.answer)),
         Effect::Plan { inbox, stale, .. } => format!("plans for {inbox}: stale {stale}"),
         Effect::Notify { body, .. } => format!("notifies: {} {} {}", body.pod_name, body.instance_no, body.message),

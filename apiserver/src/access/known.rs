@@ -48,7 +48,7 @@ pub(super) struct Local {
 
 /// What follows for a client.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Identification {
     Client(Client),
     /// A binding is for it, but no scheduler has answered: the cluster may also be open.
     Unconfirmed(Client),
@@ -113,42 +113,42 @@ impl Known {
         token: Option<&Token>,
         peer: Peer,
         (now, time): (Instant, Timestamp),
-    ) -> Verdict {
+    ) -> Identification {
         match token {
             Some(token) => self.judge_token(token, peer, (now, time)),
             None => self.judge_peer(local, peer, now),
         }
     }
 
-    fn judge_token(&self, token: &Token, peer: Peer, (now, time): (Instant, Timestamp)) -> Verdict {
+    fn judge_token(&self, token: &Token, peer: Peer, (now, time): (Instant, Timestamp)) -> Identification {
         let table = match self.current(now) {
             Some(Knowledge::Table(table)) => table,
-            Some(Knowledge::BeforeAccess) => return Verdict::NoTokens,
-            None => return Verdict::NoTable,
+            Some(Knowledge::BeforeAccess) => return Identification::NoTokens,
+            None => return Identification::NoTable,
         };
         let proof = token.proof();
         if !table.tokens.iter().any(|record| record.id == proof.id) {
-            return Verdict::UnknownToken;
+            return Identification::UnknownToken;
         }
         match table.verify(&proof, time) {
-            Some(principal) => Verdict::Client(Client::with_token(principal, proof, peer)),
-            None => Verdict::BadToken,
+            Some(principal) => Identification::Client(Client::with_token(principal, proof, peer)),
+            None => Identification::BadToken,
         }
     }
 
     /// While the cluster is open, bindings restrict no client: it could not create the tokens that it needs before access control
     /// is enforced.
-    fn judge_peer(&self, local: &Local, peer: Peer, now: Instant) -> Verdict {
+    fn judge_peer(&self, local: &Local, peer: Peer, now: Instant) -> Identification {
         let bindings = local.bindings.iter().filter(|binding| binding.source.contains(peer, local.uid));
         let bindings: Vec<AnonymousBinding> = bindings.cloned().collect();
         if self.is_open(now) {
-            return Verdict::Client(Client::open(bindings, peer));
+            return Identification::Client(Client::open(bindings, peer));
         }
         match (bindings.is_empty(), self.current(now).is_some()) {
-            (false, true) => Verdict::Client(Client::anonymous(bindings, peer)),
-            (false, false) => Verdict::Unconfirmed(Client::anonymous(bindings, peer)),
-            (true, true) => Verdict::NoToken,
-            (true, false) => Verdict::NoTable,
+            (false, true) => Identification::Client(Client::anonymous(bindings, peer)),
+            (false, false) => Identification::Unconfirmed(Client::anonymous(bindings, peer)),
+            (true, true) => Identification::NoToken,
+            (true, false) => Identification::NoTable,
         }
     }
 
@@ -203,8 +203,8 @@ mod tests {
     fn judge(known: &Known, bindings: &[&str], token: Option<&Token>, at: (Instant, u64)) -> String {
         let time = Timestamp::from_millis(i64::try_from(at.1).expect("a small number"));
         match known.judge(&local(bindings), token, PEER, (at.0, time)) {
-            Verdict::Client(client) => client.principal.name,
-            Verdict::Unconfirmed(client) => format!("{}?", client.principal.name),
+            Identification::Client(client) => client.principal.name,
+            Identification::Unconfirmed(client) => format!("{}?", client.principal.name),
             other => format!("{other:?}"),
         }
     }
@@ -254,7 +254,9 @@ mod tests {
         let (mut known, start, mine) = (Known::default(), Instant::now(), token(1));
         let at = |millis| (start, Timestamp::from_millis(millis));
         known.take(table(false, std::slice::from_ref(&mine)), start);
-        let Verdict::Client(with_token) = known.judge(&local(&[]), Some(&mine), PEER, at(0)) else { panic!("known") };
+        let Identification::Client(with_token) = known.judge(&local(&[]), Some(&mine), PEER, at(0)) else {
+            panic!("known")
+        };
         let open = Client::open(Vec::new(), PEER);
         assert!(known.still_knows(&with_token, at(0)) && known.still_knows(&open, at(0)));
         assert!(!known.still_knows(&with_token, at(1_000)), "expired");

@@ -32,7 +32,7 @@ use crate::queries::Queries;
 use bearer::HeaderFlaw;
 pub use client::Client;
 use failures::Failures;
-use known::{Known, Local, News, Verdict};
+use known::{Identification, Known, Local, News};
 
 /// How often the table is read again. With the time of an answer this keeps a revocation below 5 s.
 const POLL: Duration = Duration::from_secs(4);
@@ -94,29 +94,29 @@ impl Access {
         let token = bearer::read(headers).map_err(|flaw| self.malformed(flaw, peer))?;
         let token = token.as_ref();
         match self.judge(token, peer) {
-            Verdict::UnknownToken => {
+            Identification::UnknownToken => {
                 self.may_fail(peer)?;
                 self.look_again(arrived).await;
                 let is_fresh = lock(&self.0.known).is_confirmed_since(arrived);
-                let verdict = self.judge(token, peer);
-                let is_unsure = matches!(verdict, Verdict::UnknownToken) && !is_fresh;
-                self.conclude(if is_unsure { Verdict::NoTable } else { verdict }, peer)
+                let identification = self.judge(token, peer);
+                let is_unsure = matches!(identification, Identification::UnknownToken) && !is_fresh;
+                self.conclude(if is_unsure { Identification::NoTable } else { identification }, peer)
             }
-            Verdict::NoTable => {
-                // After the deadline the last verdict counts.
+            Identification::NoTable => {
+                // After the deadline the last identification counts.
                 let _ = timeout(FIRST_TABLE, self.wait_for_table(token, peer)).await;
                 self.conclude(self.judge(token, peer), peer)
             }
-            Verdict::Unconfirmed(_) => {
+            Identification::Unconfirmed(_) => {
                 let _ = timeout(FIRST_TABLE, self.refresh_after(arrived)).await;
                 self.conclude(self.judge(token, peer), peer)
             }
-            verdict => self.conclude(verdict, peer),
+            identification => self.conclude(identification, peer),
         }
     }
 
     async fn wait_for_table(&self, token: Option<&Token>, peer: Peer) {
-        while matches!(self.judge(token, peer), Verdict::NoTable) {
+        while matches!(self.judge(token, peer), Identification::NoTable) {
             self.refresh_after(Instant::now()).await;
             sleep(BETWEEN_TRIES).await;
         }
@@ -126,8 +126,12 @@ impl Access {
     pub fn glance(&self, headers: &HeaderMap, peer: Peer) -> Option<Client> {
         let token = bearer::read(headers).ok()?;
         match self.judge(token.as_ref(), peer) {
-            Verdict::Client(client) | Verdict::Unconfirmed(client) => Some(client),
-            Verdict::UnknownToken | Verdict::BadToken | Verdict::NoToken | Verdict::NoTable | Verdict::NoTokens => None,
+            Identification::Client(client) | Identification::Unconfirmed(client) => Some(client),
+            Identification::UnknownToken
+            | Identification::BadToken
+            | Identification::NoToken
+            | Identification::NoTable
+            | Identification::NoTokens => None,
         }
     }
 
@@ -211,24 +215,26 @@ impl Access {
         }
     }
 
-    fn judge(&self, token: Option<&Token>, peer: Peer) -> Verdict {
+    fn judge(&self, token: Option<&Token>, peer: Peer) -> Identification {
         let at = (Instant::now(), self.0.clock.now());
         lock(&self.0.known).judge(&self.0.local, token, peer, at)
     }
 
-    fn conclude(&self, verdict: Verdict, peer: Peer) -> Result<Client, Refused> {
-        match verdict {
-            Verdict::Client(client) | Verdict::Unconfirmed(client) => Ok(client),
-            Verdict::UnknownToken => Err(self.failed(peer, &format!("the token is unknown or was revoked; {LOG_IN}"))),
-            Verdict::BadToken => Err(self.failed(peer, &format!("the token is wrong or has expired; {LOG_IN}"))),
-            Verdict::NoToken => Err(unauthenticated(
+    fn conclude(&self, identification: Identification, peer: Peer) -> Result<Client, Refused> {
+        match identification {
+            Identification::Client(client) | Identification::Unconfirmed(client) => Ok(client),
+            Identification::UnknownToken => {
+                Err(self.failed(peer, &format!("the token is unknown or was revoked; {LOG_IN}")))
+            }
+            Identification::BadToken => Err(self.failed(peer, &format!("the token is wrong or has expired; {LOG_IN}"))),
+            Identification::NoToken => Err(unauthenticated(
                 "this cluster answers only clients that it knows: log in with `deployctl login`, or send a token in the header \
                  Authorization: Bearer",
             )),
-            Verdict::NoTable => Err(Refused::unavailable(
+            Identification::NoTable => Err(Refused::unavailable(
                 "cannot check who you are yet: no scheduler has answered which tokens are valid; try again in a moment",
             )),
-            Verdict::NoTokens => Err(Refused::unavailable(
+            Identification::NoTokens => Err(Refused::unavailable(
                 "cannot check the token: the scheduler that leads is of a version without tokens; upgrade the schedulers",
             )),
         }

@@ -3,18 +3,18 @@
 use axum::http::StatusCode;
 use contract::access::Right;
 use contract::access::table::{AccessPatch, AccessView};
-use contract::command::Verb as Change;
+use contract::command::Verb;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::{Resource, Verb};
+use super::router::{HttpMethod, Resource};
 use super::writes::{self, Promise};
 use super::{Api, Call};
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => Ok(respond::json(StatusCode::OK, &view(api, call))),
-        Verb::Patch => patch(api, call).await,
-        Verb::Post | Verb::Put | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => Ok(respond::json(StatusCode::OK, &view(api, call))),
+        HttpMethod::Patch => patch(api, call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Delete => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -33,7 +33,7 @@ async fn patch(api: &Api, call: &Call) -> HttpResult {
     let AccessPatch { enforced } = serde_json::from_slice(&call.body).map_err(|error| {
         Refused::bad_request(format!("the body should be JSON such as {{\"Enforced\": true}}: {error}"))
     })?;
-    let settled = writes::settle(api, call, Change::EnforceAccess { enforced }).await?;
+    let settled = writes::settle(api, call, Verb::EnforceAccess { enforced }).await?;
     api.access.refresh().await;
     let message = match enforced {
         true => "Clients must prove who they are.",

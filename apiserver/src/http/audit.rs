@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use contract::query::{Answer, Query};
 
 use super::respond::{self, HttpResult, Refused, shown};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::{Api, Call};
 use crate::queries;
 
@@ -14,9 +14,11 @@ use crate::queries;
 const PAGE: (u32, u32) = (100, 1000);
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, call).await,
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api, call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 

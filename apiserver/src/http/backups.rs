@@ -5,28 +5,30 @@
 
 use axum::http::StatusCode;
 use contract::backup::Step;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::query::{Answer, Query};
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::{Resource, Verb};
+use super::router::{HttpMethod, Resource};
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
 pub async fn backup(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => page(api, call).await,
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => page(api, call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 
 pub async fn restore(api: &Api, call: &Call) -> HttpResult {
-    let step = match call.verb {
-        Verb::Post => serde_json::from_slice(&call.body)
+    let step = match call.method {
+        HttpMethod::Post => serde_json::from_slice(&call.body)
             .map_err(|error| Refused::bad_request(format!("the body is no step of a restore: {error}")))?,
-        Verb::Delete => Step::Abort,
-        Verb::Get | Verb::Put | Verb::Patch => return Err(Refused::unsupported(call.verb.word())),
+        HttpMethod::Delete => Step::Abort,
+        HttpMethod::Get | HttpMethod::Put | HttpMethod::Patch => return Err(Refused::unsupported(call.method.word())),
     };
     let message = match &step {
         Step::Stage { .. } => "the part is kept aside",
@@ -34,7 +36,7 @@ pub async fn restore(api: &Api, call: &Call) -> HttpResult {
         Step::Abort => "the parts are forgotten",
     };
     let promise = Promise { check_url: Resource::Cluster.path().to_owned(), message };
-    writes::change(api, call, Change::Restore { step }, promise).await
+    writes::change(api, call, Verb::Restore { step }, promise).await
 }
 
 async fn page(api: &Api, call: &Call) -> HttpResult {

@@ -4,15 +4,17 @@ use axum::http::StatusCode;
 use contract::query::{Answer, QuarantinedKind, Query};
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::visible::{self, VisibleGroups};
 use super::{Api, Call};
 use crate::{queries, view};
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, call).await,
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api, call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 

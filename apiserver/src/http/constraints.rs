@@ -1,12 +1,12 @@
 //! `/api/constraints`: placement constraints of the whole cluster, one per type.
 
 use axum::http::StatusCode;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::query::{Answer, Query};
 use contract::switches::Constraint;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
@@ -15,15 +15,15 @@ use crate::queries;
 const USUAL_TYPE: &str = "node";
 
 pub async fn call(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, &call).await,
-        Verb::Patch => patch(api, &call).await,
-        Verb::Delete => {
+    match call.method {
+        HttpMethod::Get => get(api, &call).await,
+        HttpMethod::Patch => patch(api, &call).await,
+        HttpMethod::Delete => {
             let kind = call.params.text("type").unwrap_or(USUAL_TYPE).to_owned();
             let promise = promise(&kind, "Constraint will be deleted from the orc engine.");
-            writes::change(api, &call, Change::RemoveConstraint { kind }, promise).await
+            writes::change(api, &call, Verb::RemoveConstraint { kind }, promise).await
         }
-        Verb::Post | Verb::Put => Err(Refused::unsupported(call.verb.word())),
+        HttpMethod::Post | HttpMethod::Put => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -43,7 +43,7 @@ async fn patch(api: &Api, call: &Call) -> HttpResult {
     let (equal, soft) = (call.params.boolean("equal", false), call.params.boolean("soft", true));
     let promise = promise(&kind, "Constraints will be patched");
     let constraint = Constraint { kind, equal, value, soft };
-    writes::change(api, call, Change::SetConstraint { constraint }, promise).await
+    writes::change(api, call, Verb::SetConstraint { constraint }, promise).await
 }
 
 fn promise(kind: &str, message: &'static str) -> Promise {

@@ -8,14 +8,16 @@ use contract::streams::DEAD_LETTERS;
 use fabric::nats::Stored;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::{Api, Call, events};
 use crate::streams::Filtered;
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, call).await,
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api, call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 

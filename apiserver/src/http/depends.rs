@@ -4,13 +4,13 @@
 //! answered 202 even when the dependency stays because it is in use.
 
 use axum::http::StatusCode;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::name::GroupName;
 use contract::query::{Answer, Query};
 use contract::spec::PodSpec;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::writes::{self, Promise};
 use super::{Api, Call, podgroups, redact};
 use crate::{queries, view};
@@ -19,12 +19,12 @@ const NO_NAME: &str = "Missing dependency pod name for the request";
 const UNKNOWN: &str = "DependencyPod not existed";
 
 pub async fn call(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, &call).await,
-        Verb::Post => post(api, call).await,
-        Verb::Put => put(api, call).await,
-        Verb::Delete => delete(api, call).await,
-        Verb::Patch => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api, &call).await,
+        HttpMethod::Post => post(api, call).await,
+        HttpMethod::Put => put(api, call).await,
+        HttpMethod::Delete => delete(api, call).await,
+        HttpMethod::Patch => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -43,20 +43,20 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
 async fn post(api: &Api, call: Call) -> HttpResult {
     let pod = pod_spec(&call, "Missing paremeters for PodSpec")?;
     let promise = promise(&pod.name, "Dependency pod will be added into orc engine.");
-    writes::change(api, &call, Change::CreateDependency { pod }, promise).await
+    writes::change(api, &call, Verb::CreateDependency { pod }, promise).await
 }
 
 async fn put(api: &Api, call: Call) -> HttpResult {
     let pod = pod_spec(&call, "Missing parameters for PodSpec")?;
     let promise = promise(&pod.name, "Dependency PodSpec would be updated in orc engine.");
-    writes::change(api, &call, Change::UpdateDependency { pod }, promise).await
+    writes::change(api, &call, Verb::UpdateDependency { pod }, promise).await
 }
 
 async fn delete(api: &Api, call: Call) -> HttpResult {
     let name = dependency_name(&call)?;
     let force = call.params.boolean("force", false);
     let promise = promise(name.as_str(), "Dependency pod will be removed from the orc engine.");
-    writes::change(api, &call, Change::RemoveDependency { name, force }, promise).await
+    writes::change(api, &call, Verb::RemoveDependency { name, force }, promise).await
 }
 
 /// The body of a change; `flawed` starts the error message.

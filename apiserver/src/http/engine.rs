@@ -5,13 +5,13 @@
 //! configuration, queried after the change took effect.
 
 use axum::http::StatusCode;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::lenient_json;
 use contract::query::{Answer, Query};
 use serde::{Deserialize, Serialize};
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::{Resource, Verb};
+use super::router::{HttpMethod, Resource};
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
@@ -42,45 +42,47 @@ struct Switched {
 }
 
 pub async fn config(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => show(api).await,
-        Verb::Patch => {
+    match call.method {
+        HttpMethod::Get => show(api).await,
+        HttpMethod::Patch => {
             let body: Partial = lenient_json::from_slice(&call.body)
                 .map_err(|error| Refused::bad_request(format!("Invalid Engine Config params format: {error}")))?;
             configure(api, &call, body).await
         }
-        Verb::Post | Verb::Put | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Delete => Err(Refused::unsupported(call.method.word())),
     }
 }
 
 pub async fn maintenance(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Patch => {
+    match call.method {
+        HttpMethod::Patch => {
             let on = call.params.boolean("on", false);
             configure(api, &call, Partial { readonly: None, maintenance: Some(on) }).await
         }
-        Verb::Get | Verb::Post | Verb::Put | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+        HttpMethod::Get | HttpMethod::Post | HttpMethod::Put | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 
 pub async fn guard(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => {
+    match call.method {
+        HttpMethod::Get => {
             let reply = api.queries.ask(&Query::Engine).await?;
             let Answer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
             let guard = if engine.guarding { "working" } else { "sleeping" };
             Ok(respond::stale(respond::json(StatusCode::OK, &GuardBody { guard }), reply.stale))
         }
-        Verb::Post => {
+        HttpMethod::Post => {
             let working = call.params.boolean("work", false);
             switch_guard(api, &call, working).await
         }
-        Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+        HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => Err(Refused::unsupported(call.method.word())),
     }
 }
 
 async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> HttpResult {
-    let settled = writes::settle(api, call, Change::Configure { readonly, maintenance }).await;
+    let settled = writes::settle(api, call, Verb::Configure { readonly, maintenance }).await;
     api.read_only.invalidate();
     let settled = settled?;
     if settled.queued {
@@ -101,7 +103,7 @@ async fn show(api: &Api) -> HttpResult {
 
 /// Always 200, as in the original; a change that was not stored is answered `Failed`.
 async fn switch_guard(api: &Api, call: &Call, working: bool) -> HttpResult {
-    let successed = match writes::settle(api, call, Change::Guard { working }).await {
+    let successed = match writes::settle(api, call, Verb::Guard { working }).await {
         Ok(_) => "OK",
         Err(refused) if refused.status == StatusCode::SERVICE_UNAVAILABLE => "Failed",
         Err(refused) => return Err(refused),

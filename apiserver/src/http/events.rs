@@ -22,7 +22,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::params::Params;
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::visible::{self, FollowedGroups, VisibleGroups};
 use super::{Api, Call};
 use crate::access::{Access, Client};
@@ -42,10 +42,12 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get if call.params.boolean("follow", false) => follow(api, call).await,
-        Verb::Get => get(api, call).await,
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get if call.params.boolean("follow", false) => follow(api, call).await,
+        HttpMethod::Get => get(api, call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 

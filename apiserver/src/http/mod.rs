@@ -57,7 +57,7 @@ use crate::read_only::ReadOnlySwitch;
 use crate::streams::Streams;
 use params::Params;
 use respond::{HttpResult, Refused};
-use router::{Resource, Route, Verb};
+use router::{HttpMethod, Resource, Route};
 
 /// Longer than all our deadlines together, so only a defect reaches it.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
@@ -79,7 +79,7 @@ pub struct Api {
 /// One request.
 #[derive(Debug)]
 pub struct Call {
-    pub verb: Verb,
+    pub method: HttpMethod,
     pub resource: Resource,
     /// From the query string and a form body.
     pub params: Params,
@@ -138,7 +138,7 @@ async fn serve(api: &Api, route: Route, request: Request) -> Response {
         return guard::refuse(request, Refused::read_only()).await;
     }
     match (route, client) {
-        (Route::Call(resource, verb), Some(client)) => match call(api, (resource, verb), client, request).await {
+        (Route::Call(resource, method), Some(client)) => match call(api, (resource, method), client, request).await {
             Ok(response) => response,
             Err(refused) => refused.into_response(),
         },
@@ -155,7 +155,7 @@ async fn serve(api: &Api, route: Route, request: Request) -> Response {
 /// Whether the read-only switch applies: to everything except GET, OPTIONS, redirects, plans and `/api/engine`.
 fn is_change(route: &Route, request: &Request) -> bool {
     match route {
-        Route::Options(_) | Route::Redirect(_) | Route::Call(Resource::Plan, Verb::Post) => false,
+        Route::Options(_) | Route::Redirect(_) | Route::Call(Resource::Plan, HttpMethod::Post) => false,
         Route::Call(..) | Route::Head | Route::NotAllowed(_) | Route::Unknown => {
             ![Method::GET, Method::OPTIONS].contains(request.method())
                 && !request.uri().path().starts_with(router::ALWAYS_OPEN)
@@ -163,19 +163,19 @@ fn is_change(route: &Route, request: &Request) -> bool {
     }
 }
 
-async fn call(api: &Api, (resource, verb): (Resource, Verb), client: Client, request: Request) -> HttpResult {
+async fn call(api: &Api, (resource, method): (Resource, HttpMethod), client: Client, request: Request) -> HttpResult {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(AUTHORIZATION);
-    let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
+    let body = if method.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let form = if verb.has_body() { form::read(content_type, body.clone()).await } else { None };
+    let form = if method.has_body() { form::read(content_type, body.clone()).await } else { None };
     let consumed = form.is_some();
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
     let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(|| Peer::of_user(None));
-    let call = Call { verb, resource, params, peer, client, headers: parts.headers, body, rest, consumed };
-    if !resource.implements(verb) {
-        return Err(Refused::unsupported(verb.word()));
+    let call = Call { method, resource, params, peer, client, headers: parts.headers, body, rest, consumed };
+    if !resource.implements(method) {
+        return Err(Refused::unsupported(method.word()));
     }
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
@@ -209,9 +209,9 @@ async fn call(api: &Api, (resource, verb): (Resource, Verb), client: Client, req
 
 fn labels(route: &Route, method: &Method) -> (&'static str, &'static str) {
     match route {
-        Route::Call(resource, verb) => (resource.path(), verb.word()),
+        Route::Call(resource, method) => (resource.path(), method.word()),
         Route::Head | Route::Options(_) | Route::NotAllowed(_) | Route::Redirect(_) | Route::Unknown => {
-            ("other", if *method == Method::GET { Verb::Get.word() } else { "other" })
+            ("other", if *method == Method::GET { HttpMethod::Get.word() } else { "other" })
         }
     }
 }

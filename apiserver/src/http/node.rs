@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
-use contract::command::{Refusal, Verb as Change};
+use contract::command::{Refusal, Verb};
 use contract::name::NodeName;
 use contract::node::NodeChange;
 use contract::query::{Answer, Query};
 use contract::validate::Flaw;
 
 use super::respond::{self, HttpResult, Refused, shown};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::writes::{self, Promise};
 use super::{Api, Call, visible};
 use crate::{queries, view};
@@ -24,15 +24,15 @@ const TAKEN: [&str; 2] = ["why", "force"];
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
     let name = named(call)?;
-    let (change, message) = match call.verb {
-        Verb::Get => return get(api, call, name).await,
-        Verb::Patch => patch(call)?,
-        Verb::Delete => (removal(call)?, "Node will be removed when nothing is placed there."),
-        Verb::Post | Verb::Put => return Err(Refused::unsupported(call.verb.word())),
+    let (change, message) = match call.method {
+        HttpMethod::Get => return get(api, call, name).await,
+        HttpMethod::Patch => patch(call)?,
+        HttpMethod::Delete => (removal(call)?, "Node will be removed when nothing is placed there."),
+        HttpMethod::Post | HttpMethod::Put => return Err(Refused::unsupported(call.method.word())),
     };
     change.validate().map_err(|flaws| flawed(&flaws))?;
     let promise = Promise { check_url: format!("/api/nodes/{name}"), message };
-    writes::change(api, call, Change::Node { node: name, change }, promise).await
+    writes::change(api, call, Verb::Node { node: name, change }, promise).await
 }
 
 async fn get(api: &Api, call: &Call, name: NodeName) -> HttpResult {

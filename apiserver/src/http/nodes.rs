@@ -4,13 +4,13 @@
 //! refused.
 
 use axum::http::StatusCode;
-use contract::command::{Drift, Verb as Change};
+use contract::command::{Drift, Verb};
 use contract::name;
 use contract::query::{Answer, Query};
 use serde::Serialize;
 
 use super::respond::{self, HttpResult, Refused, shown};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::{Api, Call, writes};
 use crate::{queries, view};
 
@@ -44,11 +44,11 @@ struct Evacuating<'a> {
 }
 
 pub async fn call(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api).await,
-        Verb::Patch => drift(api, &call).await,
-        Verb::Delete => evacuate(api, &call).await,
-        Verb::Post | Verb::Put => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api).await,
+        HttpMethod::Patch => drift(api, &call).await,
+        HttpMethod::Delete => evacuate(api, &call).await,
+        HttpMethod::Post | HttpMethod::Put => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -79,7 +79,7 @@ async fn drift(api: &Api, call: &Call) -> HttpResult {
         instance: instance(number)?,
     };
     let force_drift = drift.force;
-    let change = Change::Drift { drift, group: (!group.is_empty()).then(|| named("pg", group)).transpose()? };
+    let change = Verb::Drift { drift, group: (!group.is_empty()).then(|| named("pg", group)).transpose()? };
     let settled = writes::settle(api, call, change).await?;
     let body = Drifting {
         force_drift,
@@ -96,7 +96,7 @@ async fn drift(api: &Api, call: &Call) -> HttpResult {
 
 async fn evacuate(api: &Api, call: &Call) -> HttpResult {
     let node = call.params.text("node").ok_or_else(|| Refused::bad_request(NO_NODE))?;
-    let change = Change::Evacuate { node: named("node", node)? };
+    let change = Verb::Evacuate { node: named("node", node)? };
     let settled = writes::settle(api, call, change).await?;
     let body = Evacuating {
         message: "containers in node will be drift",

@@ -2,21 +2,21 @@
 
 use axum::http::StatusCode;
 use contract::callback_url;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::query::{Answer, Query};
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::{Resource, Verb};
+use super::router::{HttpMethod, Resource};
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::{queries, view};
 
 pub async fn call(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api).await,
-        Verb::Post => post(api, call).await,
-        Verb::Delete => delete(api, call).await,
-        Verb::Put | Verb::Patch => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api).await,
+        HttpMethod::Post => post(api, call).await,
+        HttpMethod::Delete => delete(api, call).await,
+        HttpMethod::Put | HttpMethod::Patch => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -34,13 +34,13 @@ async fn post(api: &Api, call: Call) -> HttpResult {
     let invalid = |why: String| Refused::bad_request(format!("callback url not valid: {why}"));
     let url = callback_url::check(callback).map_err(|flaw| invalid(flaw.to_string()))?;
     api.callback_policy.check_new(&url).map_err(|refused| invalid(refused.to_string()))?;
-    let change = Change::AddCallback { url: callback.to_owned() };
+    let change = Verb::AddCallback { url: callback.to_owned() };
     writes::change(api, &call, change, promise("notify will be added")).await
 }
 
 async fn delete(api: &Api, call: Call) -> HttpResult {
     let callback = call.params.text("callback").ok_or_else(|| Refused::bad_request("callback value requird"))?;
-    let change = Change::RemoveCallback { url: callback.to_owned() };
+    let change = Verb::RemoveCallback { url: callback.to_owned() };
     writes::change(api, &call, change, promise("notify uri will be deleted from the orc engine.")).await
 }
 

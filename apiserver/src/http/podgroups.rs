@@ -4,7 +4,7 @@
 //! the group exists and is unlocked.
 
 use axum::http::StatusCode;
-use contract::command::{Act, Removal, Verb as Change};
+use contract::command::{Act, Removal, Verb};
 use contract::lenient_json;
 use contract::name::GroupName;
 use contract::query::{Answer, Query};
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::respond::{self, HttpResult, Refused, shown};
 use super::rollout_commands;
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::writes::{self, Promise};
 use super::{Api, Call, redact, visible};
 use crate::queries;
@@ -29,12 +29,12 @@ const UNKNOWN: &str = "PodGroup not existed";
 const PAGE: (i64, i64) = (100, 1000);
 
 pub async fn call(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, &call).await,
-        Verb::Post => post(api, call).await,
-        Verb::Patch => patch(api, call).await,
-        Verb::Delete => delete(api, call).await,
-        Verb::Put => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api, &call).await,
+        HttpMethod::Post => post(api, call).await,
+        HttpMethod::Patch => patch(api, call).await,
+        HttpMethod::Delete => delete(api, call).await,
+        HttpMethod::Put => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -88,7 +88,7 @@ async fn post(api: &Api, call: Call) -> HttpResult {
     let spec = parse_group(&call.body, is_strict(&call))?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
-    writes::change(api, &call, Change::CreateGroup { spec }, promise).await
+    writes::change(api, &call, Verb::CreateGroup { spec }, promise).await
 }
 
 /// `strict=true` refuses unknown fields and numbers out of range.
@@ -133,7 +133,7 @@ async fn delete(api: &Api, call: Call) -> HttpResult {
     let name = group_name(&call)?;
     let promise =
         Promise { check_url: check_url(name.as_str()), message: "PodGroupSpec will be deleted from the orc engine." };
-    writes::change(api, &call, Change::RemoveGroup { name, removal }, promise).await
+    writes::change(api, &call, Verb::RemoveGroup { name, removal }, promise).await
 }
 
 async fn patch(api: &Api, call: Call) -> HttpResult {
@@ -163,7 +163,7 @@ async fn patch(api: &Api, call: Call) -> HttpResult {
     writes::change(api, &call, change, promise).await
 }
 
-fn replica(call: &Call) -> Result<Change, Refused> {
+fn replica(call: &Call) -> Result<Verb, Refused> {
     let wanted = call.params.integer("num_instances", -1);
     if wanted > MOST_INSTANCES {
         let message = format!("Bad parameter for num_instances, at most {MOST_INSTANCES} are allowed but {wanted}");
@@ -179,16 +179,16 @@ fn replica(call: &Call) -> Result<Change, Refused> {
         })
     });
     let restart_policy = policy.transpose()?;
-    Ok(Change::Replica { name: group_name(call)?, num_instances, restart_policy })
+    Ok(Verb::Replica { name: group_name(call)?, num_instances, restart_policy })
 }
 
 /// A limit of 0 means "unchanged".
-fn spec(call: &Call) -> Result<Change, Refused> {
+fn spec(call: &Call) -> Result<Verb, Refused> {
     // A form body is consumed by the parameters, as in the original.
     let body = if call.consumed { &[] } else { call.body.as_ref() };
     let pod = parse_pod(body, is_strict(call), "Missing parameter for PodSpec")?;
     let cause = rollout_commands::cause(call)?;
-    Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod), cause })
+    Ok(Verb::PatchSpec { name: group_name(call)?, pod: Box::new(pod), cause })
 }
 
 /// Decodes and validates a pod spec; `flawed` starts the error message.
@@ -207,7 +207,7 @@ pub(super) fn parse_pod(body: &[u8], is_strict: bool, flawed: &str) -> Result<Po
 }
 
 /// Unknown operations and invalid numbers are accepted without effect, as in the original.
-fn operation(call: &Call) -> Result<Change, Refused> {
+fn operation(call: &Call) -> Result<Verb, Refused> {
     let act = match call.params.text("optype") {
         Some("start") => Act::Start,
         Some("stop") => Act::Stop,
@@ -217,8 +217,8 @@ fn operation(call: &Call) -> Result<Change, Refused> {
     let instance = call.params.integer("instance", 0);
     let name = group_name(call)?;
     Ok(match u32::try_from(instance) {
-        Ok(instance) => Change::Operate { name, act, instance },
-        Err(_) => Change::Operate { name, act: Act::Nothing, instance: 0 },
+        Ok(instance) => Verb::Operate { name, act, instance },
+        Err(_) => Verb::Operate { name, act: Act::Nothing, instance: 0 },
     })
 }
 

@@ -1,31 +1,31 @@
 //! `/api/policies` (ours): what the workloads of each namespace may request from the nodes.
 
 use axum::http::StatusCode;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::policy::{EVERY_NAMESPACE, NamespacePolicy, Policy, check_namespace};
 use contract::query::{Answer, Query};
 use contract::validate::Flaw;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, call).await,
-        Verb::Put => {
+    match call.method {
+        HttpMethod::Get => get(api, call).await,
+        HttpMethod::Put => {
             let (namespace, policy) = (namespace(call)?, policy(call)?);
             let promise = promise(&namespace, "Policy will apply to every new spec.");
-            writes::change(api, call, Change::SetPolicy { namespace, policy: Box::new(policy) }, promise).await
+            writes::change(api, call, Verb::SetPolicy { namespace, policy: Box::new(policy) }, promise).await
         }
-        Verb::Delete => {
+        HttpMethod::Delete => {
             let namespace = namespace(call)?;
             let promise = promise(&namespace, "Policy of the cluster will apply to the namespace.");
-            writes::change(api, call, Change::RemovePolicy { namespace }, promise).await
+            writes::change(api, call, Verb::RemovePolicy { namespace }, promise).await
         }
-        Verb::Post | Verb::Patch => Err(Refused::unsupported(call.verb.word())),
+        HttpMethod::Post | HttpMethod::Patch => Err(Refused::unsupported(call.method.word())),
     }
 }
 

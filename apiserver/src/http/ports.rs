@@ -8,15 +8,15 @@ use contract::lenient_json;
 use contract::query::{Answer, PortClaim, Query};
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::{Api, Call};
 use crate::{queries, view};
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api, call).await,
-        Verb::Post => validate(api, call).await,
-        Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api, call).await,
+        HttpMethod::Post => validate(api, call).await,
+        HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => Err(Refused::unsupported(call.method.word())),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use contract::command::{RolloutAction, Verb as Change};
+use contract::command::{RolloutAction, Verb};
 use contract::lenient_json;
 use contract::rollout_fields;
 use contract::validate::LONGEST_CAUSE;
@@ -22,10 +22,10 @@ pub fn promise(name: &str, message: &'static str) -> Promise {
 }
 
 /// `cmd=rollout`: pause, resume, confirm and so on.
-pub fn rollout(call: &Call) -> Result<Change, Refused> {
+pub fn rollout(call: &Call) -> Result<Verb, Refused> {
     let action = action(call)?;
     let release = number(call, "release")?;
-    Ok(Change::Rollout { name: group_name(call)?, release, action })
+    Ok(Verb::Rollout { name: group_name(call)?, release, action })
 }
 
 fn action(call: &Call) -> Result<RolloutAction, Refused> {
@@ -52,15 +52,15 @@ fn action(call: &Call) -> Result<RolloutAction, Refused> {
 }
 
 /// `cmd=strategy`: a patch of the strategy. The body is JSON whatever its content type.
-pub fn strategy(call: &Call) -> Result<Change, Refused> {
+pub fn strategy(call: &Call) -> Result<Verb, Refused> {
     let fields = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Bad parameter format for strategy, {error}")))?;
     rollout_fields::check(&fields).map_err(|flaws| Refused::flawed("Bad parameter for strategy", &flaws))?;
-    Ok(Change::PatchStrategy { name: group_name(call)?, fields })
+    Ok(Verb::PatchStrategy { name: group_name(call)?, fields })
 }
 
 /// `cmd=gate`: sets a readiness gate of an instance.
-pub fn gate(call: &Call) -> Result<Change, Refused> {
+pub fn gate(call: &Call) -> Result<Verb, Refused> {
     let instance = required(call, "instance")?;
     let gate = call.params.text("gate").ok_or_else(|| bad("gate", "should name a readiness gate of the PodGroup"))?;
     let is_true = match call.params.text("value").unwrap_or_default() {
@@ -69,13 +69,13 @@ pub fn gate(call: &Call) -> Result<Change, Refused> {
         other => return Err(bad("value", &format!("should be true or false but {:?}", shown(other)))),
     };
     let version = number(call, "version")?;
-    Ok(Change::SetGate { name: group_name(call)?, instance, gate: gate.to_owned(), is_true, version })
+    Ok(Verb::SetGate { name: group_name(call)?, instance, gate: gate.to_owned(), is_true, version })
 }
 
 /// `cmd=drained`: a draining instance has no traffic left.
-pub fn drained(call: &Call) -> Result<Change, Refused> {
+pub fn drained(call: &Call) -> Result<Verb, Refused> {
     let instance = required(call, "instance")?;
-    Ok(Change::Drained { name: group_name(call)?, instance })
+    Ok(Verb::Drained { name: group_name(call)?, instance })
 }
 
 /// The user's reason for the change.

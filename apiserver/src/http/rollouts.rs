@@ -10,7 +10,7 @@ use contract::spec::PodGroupSpec;
 use serde::Serialize;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::{Api, Call, guard, podgroups, redact, renamed, visible, writes};
 use crate::queries;
 
@@ -41,9 +41,11 @@ pub async fn revisions(api: &Api, call: &Call) -> HttpResult {
 
 /// Answers what a spec would change; the leader refuses it as it would refuse the change itself.
 pub async fn plan(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Post => {}
-        Verb::Get | Verb::Put | Verb::Patch | Verb::Delete => return Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Post => {}
+        HttpMethod::Get | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            return Err(Refused::unsupported(call.method.word()));
+        }
     }
     let spec = Box::new(podgroups::parse_group(&call.body, podgroups::is_strict(call))?);
     writes::check_size(&spec)?;
@@ -71,9 +73,11 @@ async fn allowed(api: &Api, call: &Call, spec: &PodGroupSpec) -> Result<(), Refu
 
 /// The group that a GET names.
 fn group_of(call: &Call) -> Result<GroupName, Refused> {
-    match call.verb {
-        Verb::Get => podgroups::group_name(call),
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => podgroups::group_name(call),
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch | HttpMethod::Delete => {
+            Err(Refused::unsupported(call.method.word()))
+        }
     }
 }
 

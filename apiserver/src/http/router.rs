@@ -111,9 +111,9 @@ impl Resource {
 
 impl Resource {
     /// Whether it answers this method. The original routes every method everywhere and refuses the others itself.
-    pub fn implements(self, verb: Verb) -> bool {
-        use Verb::{Delete, Get, Patch, Post, Put};
-        let verbs: &[Verb] = match self {
+    pub fn implements(self, verb: HttpMethod) -> bool {
+        use HttpMethod::{Delete, Get, Patch, Post, Put};
+        let verbs: &[HttpMethod] = match self {
             Self::PodGroups => &[Get, Post, Patch, Delete],
             Self::Depends => &[Get, Post, Put, Delete],
             Self::Nodes | Self::Node | Self::Constraints => &[Get, Patch, Delete],
@@ -148,7 +148,7 @@ impl Resource {
 pub const ALWAYS_OPEN: &str = "/api/engine/";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum HttpMethod {
     Get,
     Post,
     Put,
@@ -156,7 +156,7 @@ pub enum Verb {
     Delete,
 }
 
-impl Verb {
+impl HttpMethod {
     pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
 
     /// As written in requests.
@@ -186,7 +186,7 @@ impl Verb {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    Call(Resource, Verb),
+    Call(Resource, HttpMethod),
     /// HEAD is routed but never implemented.
     Head,
     Options(Resource),
@@ -205,13 +205,13 @@ pub fn route(method: &Method, path: &str) -> Route {
         return meant.map_or(Route::Unknown, Route::Redirect);
     };
     match method.as_str() {
-        "GET" => Route::Call(resource, Verb::Get),
+        "GET" => Route::Call(resource, HttpMethod::Get),
         "OPTIONS" => Route::Options(resource),
         _ if resource == Resource::DebugVars => Route::NotAllowed(resource),
-        "POST" => Route::Call(resource, Verb::Post),
-        "PUT" => Route::Call(resource, Verb::Put),
-        "PATCH" => Route::Call(resource, Verb::Patch),
-        "DELETE" => Route::Call(resource, Verb::Delete),
+        "POST" => Route::Call(resource, HttpMethod::Post),
+        "PUT" => Route::Call(resource, HttpMethod::Put),
+        "PATCH" => Route::Call(resource, HttpMethod::Patch),
+        "DELETE" => Route::Call(resource, HttpMethod::Delete),
         "HEAD" => Route::Head,
         _ => Route::NotAllowed(resource),
     }
@@ -249,11 +249,11 @@ mod tests {
     fn every_method_is_routed_on_every_resource() {
         for resource in Resource::ALL.into_iter().filter(|resource| *resource != Resource::DebugVars) {
             for (method, verb) in [
-                (Method::GET, Verb::Get),
-                (Method::POST, Verb::Post),
-                (Method::PUT, Verb::Put),
-                (Method::PATCH, Verb::Patch),
-                (Method::DELETE, Verb::Delete),
+                (Method::GET, HttpMethod::Get),
+                (Method::POST, HttpMethod::Post),
+                (Method::PUT, HttpMethod::Put),
+                (Method::PATCH, HttpMethod::Patch),
+                (Method::DELETE, HttpMethod::Delete),
             ] {
                 assert_eq!(route(&method, resource.path()), Route::Call(resource, verb));
             }
@@ -267,7 +267,7 @@ mod tests {
     fn every_implemented_method_has_a_right_and_every_right_is_for_one() {
         let mut implemented = vec![("GET", "/metrics")];
         for resource in Resource::ALL {
-            let verbs = Verb::ALL.into_iter().filter(|verb| resource.implements(*verb));
+            let verbs = HttpMethod::ALL.into_iter().filter(|verb| resource.implements(*verb));
             implemented.extend(verbs.map(|verb| (verb.method(), resource.path())));
         }
         let mut guarded: Vec<(&str, &str)> = routes::ROUTES.iter().map(|row| (row.method, row.path)).collect();
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn debug_vars_are_read_only() {
         let debug_vars = Resource::DebugVars;
-        assert_eq!(route(&Method::GET, debug_vars.path()), Route::Call(debug_vars, Verb::Get));
+        assert_eq!(route(&Method::GET, debug_vars.path()), Route::Call(debug_vars, HttpMethod::Get));
         assert_eq!(route(&Method::OPTIONS, debug_vars.path()), Route::Options(debug_vars));
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::TRACE] {
             assert_eq!(route(&method, debug_vars.path()), Route::NotAllowed(debug_vars), "{method}");
@@ -297,7 +297,10 @@ mod tests {
 
     #[test]
     fn a_node_is_named_by_the_end_of_its_path() {
-        assert_eq!(route(&Method::DELETE, "/api/nodes/node-1.example"), Route::Call(Resource::Node, Verb::Delete));
+        assert_eq!(
+            route(&Method::DELETE, "/api/nodes/node-1.example"),
+            Route::Call(Resource::Node, HttpMethod::Delete)
+        );
         assert_eq!(
             (rest("/api/nodes/node-1.example"), rest("/api/nodes"), rest("/api/nodes/a/b")),
             ("node-1.example", "", "")

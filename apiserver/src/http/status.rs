@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::lenient_json;
 use serde::Deserialize;
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::Verb;
+use super::router::HttpMethod;
 use super::{Api, Call, writes};
 
 /// `PATCH /api/status`.
@@ -22,10 +22,10 @@ struct StatusBody {
 }
 
 pub async fn call(api: &Api, call: Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api).await,
-        Verb::Patch => patch(api, &call).await,
-        Verb::Post | Verb::Put | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api).await,
+        HttpMethod::Patch => patch(api, &call).await,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Delete => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -45,6 +45,6 @@ async fn patch(api: &Api, call: &Call) -> HttpResult {
         "stop" => false,
         _ => return Err(Refused::bad_request("Invalid Status, it should be start or stop")),
     };
-    writes::settle(api, call, Change::RunEngine { running }).await?;
+    writes::settle(api, call, Verb::RunEngine { running }).await?;
     Ok(respond::json(StatusCode::ACCEPTED, "Accept"))
 }

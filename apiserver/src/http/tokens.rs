@@ -7,12 +7,12 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use contract::access::table::{CreatedToken, NewToken, TokenView};
 use contract::access::token::{Token, TokenRecord};
-use contract::command::Verb as Change;
+use contract::command::Verb;
 use contract::query::{Answer, Query};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::respond::{self, HttpResult, Refused};
-use super::router::{Resource, Verb};
+use super::router::{HttpMethod, Resource};
 use super::writes::{self, IDEMPOTENCY_KEY, Promise};
 use super::{Api, Call};
 use crate::queries;
@@ -24,11 +24,11 @@ const USUAL: u64 = 90 * DAY;
 const LONGEST: u64 = 3_653 * DAY;
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
-    match call.verb {
-        Verb::Get => get(api).await,
-        Verb::Post => post(api, call).await,
-        Verb::Delete => delete(api, call).await,
-        Verb::Put | Verb::Patch => Err(Refused::unsupported(call.verb.word())),
+    match call.method {
+        HttpMethod::Get => get(api).await,
+        HttpMethod::Post => post(api, call).await,
+        HttpMethod::Delete => delete(api, call).await,
+        HttpMethod::Put | HttpMethod::Patch => Err(Refused::unsupported(call.method.word())),
     }
 }
 
@@ -50,7 +50,7 @@ async fn post(api: &Api, call: &Call) -> HttpResult {
         Refused::bad_request(format!("the body should be JSON such as {example}: {error}"))
     })?;
     let (token, record) = new_token(api, call, wanted)?;
-    let change = Change::CreateToken { token: Box::new(record.clone()) };
+    let change = Verb::CreateToken { token: Box::new(record.clone()) };
     let settled = writes::settle(api, call, change).await.map_err(without_retry)?;
     api.access.refresh().await;
     let status = if settled.queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
@@ -93,7 +93,7 @@ fn without_retry(refused: Refused) -> Refused {
 async fn delete(api: &Api, call: &Call) -> HttpResult {
     let id =
         call.params.text("id").ok_or_else(|| Refused::bad_request("id: names no token; GET /api/tokens shows them"))?;
-    let settled = writes::settle(api, call, Change::RevokeToken { id: id.to_owned() }).await?;
+    let settled = writes::settle(api, call, Verb::RevokeToken { id: id.to_owned() }).await?;
     api.access.refresh().await;
     let check_url = Resource::Tokens.path().to_owned();
     Ok(writes::accepted(&settled, Promise { check_url, message: "Token will be refused." }))

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use contract::access::token::Credentials;
 use contract::api::Accepted;
-use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
+use contract::command::{Command, Decision, Outcome, Refusal, Verb};
 use contract::digest::Digest;
 use contract::name::CommandId;
 use contract::validate::LARGEST_BODY;
@@ -57,7 +57,7 @@ pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refus
     check_size(&command)?;
     let submission = api.commands.send(&command).await;
     if let Ok(Submission::Decided(outcome)) = &submission
-        && matches!(outcome.verdict, Verdict::Refused(Refusal::Unauthenticated { .. }))
+        && matches!(outcome.decision, Decision::Refused(Refusal::Unauthenticated { .. }))
     {
         // The leader knows more than this apiserver: reads must not lag behind.
         api.access.refresh().await;
@@ -79,7 +79,7 @@ fn digest(call: &Call) -> Digest {
     // Form values are among the parameters; the boundary of a multipart body differs in each attempt.
     let body = if call.consumed { &[] } else { call.body.as_ref() };
     let body = serde_json::from_slice(body).map_or_else(|_| Digest::of_bytes(body), |json: Value| Digest::of(&json));
-    Digest::of(&(call.verb.word(), call.resource.path(), &call.rest, &call.params, body))
+    Digest::of(&(call.method.word(), call.resource.path(), &call.rest, &call.params, body))
 }
 
 /// Refuses commands too large for NATS.
@@ -120,9 +120,9 @@ fn key_taken(id: &CommandId, first: &str) -> Refused {
 }
 
 fn decided(outcome: Outcome) -> Result<Settled, Refused> {
-    match outcome.verdict {
-        Verdict::Accepted => Ok(Settled { id: outcome.id, queued: false }),
-        Verdict::Refused(refusal) => Err(refused(&refusal)),
+    match outcome.decision {
+        Decision::Accepted => Ok(Settled { id: outcome.id, queued: false }),
+        Decision::Refused(refusal) => Err(refused(&refusal)),
     }
 }
 
@@ -162,7 +162,7 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         Refusal::GroupExists | Refusal::DependencyExists => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
-        Refusal::ReleaseOver { .. } | Refusal::NotWaiting { .. } | Refusal::OtherGroup { .. } => StatusCode::CONFLICT,
+        Refusal::ReleaseOver { .. } | Refusal::NotWaiting { .. } | Refusal::OtherBatch { .. } => StatusCode::CONFLICT,
         Refusal::NodeBusy { .. } => StatusCode::CONFLICT,
         Refusal::StoreFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Refusal::Limit { .. } | Refusal::Malformed { .. } | Refusal::Unfit { .. } => StatusCode::BAD_REQUEST,
@@ -219,7 +219,7 @@ mod tests {
             (
                 Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] },
                 404,
-                "revision 1 is not kept; those are: 2, 3",
+                "revision 1 is not in the history; kept are: 2, 3",
             ),
             (Refusal::ReleaseOver { release: 3 }, 409, "the rollout to revision 3 has ended and cannot be changed"),
             (
@@ -228,7 +228,7 @@ mod tests {
                 "batch 1 of the rollout to revision 3 does not wait for confirmation; GET /api/rollouts shows what it waits for",
             ),
             (
-                Refusal::OtherGroup { release: 3, asked: 1, current: 2 },
+                Refusal::OtherBatch { release: 3, asked: 1, current: 2 },
                 409,
                 "batch 1 is not the current batch of the rollout to revision 3; batch 2 is",
             ),
@@ -244,7 +244,7 @@ mod tests {
             (Refusal::NodeBusy { reason: "n1 is heard".to_owned() }, 409, "n1 is heard"),
             (Refusal::ConstraintUnknown, 404, "Constraint not existed"),
             (Refusal::ReadOnly, 403, "Do ReadOnly Permitted."),
-            (Refusal::PolicyUnknown, 404, "the namespace has no policy of its own"),
+            (Refusal::PolicyUnknown, 404, "the namespace has no policy of its own: that of * applies"),
             (
                 Refusal::Forbidden { namespace: "shop".to_owned(), level: Level::Baseline, reason: "x".to_owned() },
                 403,
@@ -280,10 +280,10 @@ mod tests {
         assert!(check_size(&"x".repeat(LARGEST_COMMAND)).is_err());
     }
 
-    fn request(verb: router::Verb, query: &str, form: Option<(&str, &str)>, body: &'static str) -> Call {
+    fn request(method: router::HttpMethod, query: &str, form: Option<(&str, &str)>, body: &'static str) -> Call {
         let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Call {
-            verb,
+            method,
             resource: router::Resource::PodGroups,
             consumed: form.is_some(),
             params: Params::new(Some(query), form.into_iter().collect()),
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_request_has_the_digest_that_other_versions_compute() {
-        use router::Verb::{Patch, Post, Put};
+        use router::HttpMethod::{Patch, Post, Put};
         let digest = |call: Call| digest(&call).to_string();
         let first = digest(request(Post, "strict=true", None, r#"{"Name": "web", "NumInstances": 2}"#));
         // A change of this value causes false conflicts for clients that retry during an upgrade.

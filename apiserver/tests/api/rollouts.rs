@@ -134,7 +134,7 @@ async fn a_refusal_of_the_leader_has_its_status_and_names_the_current_rollout() 
             409,
             "batch 2 is not the current batch of the rollout to revision 3; batch 1 is",
         ),
-        (format!("{OF}rollout&action=undo&revision=9"), 404, "revision 9 is not kept; those are: 1, 2, 3"),
+        (format!("{OF}rollout&action=undo&revision=9"), 404, "revision 9 is not in the history; kept are: 1, 2, 3"),
         (
             "name=over.web.web&cmd=rollout&action=abort".to_owned(),
             409,

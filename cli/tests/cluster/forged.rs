@@ -30,7 +30,7 @@ impl Cluster {
         for child in self.state()["children"].as_array().expect("children").iter().filter(|c| c["role"] == "agent") {
             let url = format!("http://{}/metrics", child["listen"].as_str().expect("an address"));
             let text = client.get(url).send().await.expect("metrics").text().await.expect("text");
-            let wanted = format!("deployd_agent_orders_total{{verdict=\"{result}\"}} ");
+            let wanted = format!("deployd_agent_orders_total{{decision=\"{result}\"}} ");
             total += text.lines().find_map(|line| line.strip_prefix(&wanted)?.parse::<u64>().ok()).unwrap_or(0);
         }
         total

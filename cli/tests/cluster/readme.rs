@@ -37,7 +37,7 @@ fn words(command: &str) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_readme_and_of_the_page_about_releases_works() {
     let cluster = Cluster::start(&[]).await;
-    let all: Vec<String> = ["README.md", "docs/releases.md"].into_iter().flat_map(commands).collect();
+    let all: Vec<String> = ["README.md", "docs/rollouts.md"].into_iter().flat_map(commands).collect();
     for expected in ["./deploy/up", "./deploy/test"] {
         assert!(all.iter().any(|command| command.starts_with(expected)), "README does not show {expected}: {all:?}");
     }

@@ -14,7 +14,7 @@ mod plans;
 mod planted;
 mod policies;
 mod proxy;
-mod releases;
+mod rollouts;
 mod server;
 mod status;
 mod terminal;

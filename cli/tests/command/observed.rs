@@ -6,7 +6,7 @@ use contract::record::SCHEMA_VERSION;
 use contract::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::releases::{revision, rollout};
+use crate::rollouts::{revision, rollout};
 use crate::server::{Ended, Server};
 
 const GROUPS: &str = "GET /api/podgroups";

@@ -162,7 +162,7 @@ async fn a_timeout_covers_the_whole_command() {
     answers.extend((0..10).map(|_| (GROUPS, 200, line("Restarting"))));
     answers.push((GROUPS, 200, line("")));
     answers.push((GROUPS, 200, json!({"Spec": spec, "Pods": [{"InstanceNo": 1, "State": 0}]})));
-    answers.push(("GET /api/rollouts", 200, crate::releases::rollout(1, "Progressing", 0)));
+    answers.push(("GET /api/rollouts", 200, crate::rollouts::rollout(1, "Progressing", 0)));
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(
         file.path(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::releases::{revision, rollout};
+use crate::rollouts::{revision, rollout};
 use crate::server::Server;
 
 /// Sets the window's title, clears the screen by C0 and C1 sequences, deletes, and reverses the direction of the text.

@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn on_fail_restarts_a_non_zero_exit_and_an_engine_error_only() {
-        let verdict = |ended| after(RestartPolicy::OnFail, ended, RestartCount::default(), at(1));
-        assert_eq!(verdict(end(0, at(0))), RestartDecision::LeaveStopped);
-        assert_eq!(verdict(end(2, at(0))), RestartDecision::Restart(history(1, at(1))));
+        let decision = |ended| after(RestartPolicy::OnFail, ended, RestartCount::default(), at(1));
+        assert_eq!(decision(end(0, at(0))), RestartDecision::LeaveStopped);
+        assert_eq!(decision(end(2, at(0))), RestartDecision::Restart(history(1, at(1))));
         assert_eq!(
-            verdict(ContainerExit { engine_error: true, ..end(0, at(0)) }),
+            decision(ContainerExit { engine_error: true, ..end(0, at(0)) }),
             RestartDecision::Restart(history(1, at(1)))
         );
     }
@@ -219,32 +219,32 @@ mod tests {
 
     #[test]
     fn an_old_restart_starts_a_new_count() {
-        let verdict = after(RestartPolicy::Always, end(0, at(1801)), history(2, at(0)), at(1801));
-        assert_eq!(verdict, RestartDecision::Restart(history(1, at(1801))));
+        let decision = after(RestartPolicy::Always, end(0, at(1801)), history(2, at(0)), at(1801));
+        assert_eq!(decision, RestartDecision::Restart(history(1, at(1801))));
     }
 
     #[test]
     fn a_run_of_more_than_ten_minutes_ends_the_crash_loop_and_a_shorter_one_does_not() {
-        let verdict = |seconds| after(RestartPolicy::Always, end(0, at(seconds)), history(7, at(0)), at(seconds));
-        assert!(matches!(verdict(600), RestartDecision::BackOff { .. }));
-        assert_eq!(verdict(601), RestartDecision::Restart(history(1, at(601))));
+        let decision = |seconds| after(RestartPolicy::Always, end(0, at(seconds)), history(7, at(0)), at(seconds));
+        assert!(matches!(decision(600), RestartDecision::BackOff { .. }));
+        assert_eq!(decision(601), RestartDecision::Restart(history(1, at(601))));
         let short = RestartLimits { window: Duration::from_secs(60), ..LIMITS };
         assert_eq!(short.stable_run(), Duration::from_secs(120));
     }
 
     #[test]
     fn a_clock_that_was_set_back_does_not_prolong_the_wait() {
-        let verdict = after(RestartPolicy::Always, end(1, at(7200)), history(7, at(7100)), at(0));
-        assert_eq!(verdict, RestartDecision::BackOff { until: at(0), history: history(8, at(0)) });
+        let decision = after(RestartPolicy::Always, end(1, at(7200)), history(7, at(7100)), at(0));
+        assert_eq!(decision, RestartDecision::BackOff { until: at(0), history: history(8, at(0)) });
     }
 
     #[test]
     fn the_engines_clock_makes_no_run_longer_and_no_wait_shorter() {
         for finished_at in [at(-7200), at(7200)] {
             let ended = ContainerExit { finished_at, ..end(1, at(10)) };
-            let verdict = after(RestartPolicy::Always, ended, history(7, at(0)), at(10));
-            assert_eq!(verdict, after(RestartPolicy::Always, end(1, at(10)), history(7, at(0)), at(10)));
-            assert!(matches!(verdict, RestartDecision::BackOff { until, .. } if until > at(20)), "{verdict:?}");
+            let decision = after(RestartPolicy::Always, ended, history(7, at(0)), at(10));
+            assert_eq!(decision, after(RestartPolicy::Always, end(1, at(10)), history(7, at(0)), at(10)));
+            assert!(matches!(decision, RestartDecision::BackOff { until, .. } if until > at(20)), "{decision:?}");
         }
     }
 

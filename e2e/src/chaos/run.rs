@@ -183,8 +183,8 @@ async fn stale(cluster: &Cluster) -> Stale {
         let page = cluster.api.page(&child.listen, "/metrics").await.unwrap_or_default();
         match child.role {
             ProcessKind::Agent => {
-                stale.orders_refused += counter(&page, "deployd_agent_orders_total{verdict=\"stale\"}");
-                stale.conflicts += counter(&page, "deployd_agent_orders_total{verdict=\"conflict\"}");
+                stale.orders_refused += counter(&page, "deployd_agent_orders_total{decision=\"stale\"}");
+                stale.conflicts += counter(&page, "deployd_agent_orders_total{decision=\"conflict\"}");
             }
             ProcessKind::Scheduler => {
                 stale.writes_refused += counter(&page, "deployd_scheduler_commits_total{result=\"Fenced\"}");
@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn a_counter_is_read_by_its_whole_name() {
-        let page = "a_total{verdict=\"stale\"} 3\na_total{verdict=\"stale2\"} 9\n";
-        assert_eq!(counter(page, "a_total{verdict=\"stale\"}"), 3);
-        assert_eq!(counter(page, "a_total{verdict=\"none\"}"), 0);
+        let page = "a_total{decision=\"stale\"} 3\na_total{decision=\"stale2\"} 9\n";
+        assert_eq!(counter(page, "a_total{decision=\"stale\"}"), 3);
+        assert_eq!(counter(page, "a_total{decision=\"none\"}"), 0);
     }
 }

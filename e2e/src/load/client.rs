@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use contract::WIRE_VERSION;
 use contract::access::token::{Credentials, Proof};
-use contract::command::{Command, Outcome, Verb, Verdict};
+use contract::command::{Command, Decision, Outcome, Verb};
 use contract::name::CommandId;
 use contract::query::{Answer, ClusterView, Query, Reply};
 use contract::subjects;
@@ -105,8 +105,8 @@ async fn next(outcomes: &mut Subscription) -> Option<Outcome> {
 }
 
 fn check(outcome: &Outcome) -> Result<(), Error> {
-    match &outcome.verdict {
-        Verdict::Accepted => Ok(()),
-        Verdict::Refused(refusal) => Err(Error::Refused { command: outcome.id.to_string(), why: refusal.to_string() }),
+    match &outcome.decision {
+        Decision::Accepted => Ok(()),
+        Decision::Refused(refusal) => Err(Error::Refused { command: outcome.id.to_string(), why: refusal.to_string() }),
     }
 }

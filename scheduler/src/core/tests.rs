@@ -22,11 +22,11 @@ mod policies;
 mod ports;
 mod quarantine;
 mod queries;
-mod releases;
 mod removals;
 mod restores;
 mod revisions;
 mod rewound;
+mod rollout_views;
 mod rollouts;
 mod storage;
 mod stored;
@@ -232,7 +232,7 @@ impl Rig {
     fn command(&mut self, id: &str, verb: Verb) -> String {
         let delivery = self.delivery(id, verb);
         self.run(Input::Command(delivery));
-        self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.verdict))
+        self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.decision))
     }
     /// Sends a whole report of a node, unless it is unreachable.
     fn report(&mut self, name: &str) {

@@ -1,7 +1,7 @@
 //! The audit log of real schedulers over etcd: whole after a leader is killed, read page by page.
 
 use contract::access::audit::{AuditPage, Verifier};
-use contract::command::{Command, Refusal, Verdict};
+use contract::command::{Command, Decision, Refusal};
 use contract::query::{Answer, Query, Reply};
 use contract::time::Timestamp;
 
@@ -25,7 +25,7 @@ async fn every_command_is_audited_once_also_when_the_leader_is_killed() {
     let unproven =
         Command { id: "unproven".parse().unwrap(), at, by, verb: add_callback(50), digest: None, credentials: None };
     let refused = outcome(&mut cluster.send_raw("unproven", &unproven).await).await;
-    assert!(matches!(refused.verdict, Verdict::Refused(Refusal::Unauthenticated { .. })), "{refused:?}");
+    assert!(matches!(refused.decision, Decision::Refused(Refusal::Unauthenticated { .. })), "{refused:?}");
     drop(first); // kill -9
     let _second = cluster.scheduler("second").await;
     for number in 5..10 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::backup::{self, Entry, FORMAT, Header, Page, Step, Writer};
-use contract::command::{Refusal, Verb, Verdict};
+use contract::command::{Decision, Refusal, Verb};
 use contract::keys;
 use contract::query::{Answer, ClusterView, Query, Reply};
 use contract::streams;
@@ -55,8 +55,8 @@ async fn create_many(cluster: &Cluster, count: usize) {
     for number in 0..count {
         let verb = create(&format!("web{number}"));
         assert_eq!(
-            outcome(&mut cluster.command(&format!("create-{number}"), verb).await).await.verdict,
-            Verdict::Accepted
+            outcome(&mut cluster.command(&format!("create-{number}"), verb).await).await.decision,
+            Decision::Accepted
         );
     }
 }
@@ -87,7 +87,7 @@ pub(crate) async fn send(cluster: &Cluster, restore: &str, text: &str) -> u32 {
     for (part, text) in (0u32..).zip(&parts) {
         let step = Step::Stage { restore: restore.parse().unwrap(), part, text: (*text).to_owned() };
         let mut reply = cluster.command(&format!("{restore}-{part}"), Verb::Restore { step }).await;
-        assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+        assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     }
     u32::try_from(parts.len()).unwrap()
 }
@@ -126,8 +126,8 @@ async fn a_wiped_store_repeats_no_earlier_command_and_accepts_new_ones() {
     let mut early = cluster.command("early", add_callback(1)).await;
     let _scheduler = cluster.scheduler("first").await;
     assert_eq!(
-        outcome(&mut early).await.verdict,
-        Verdict::Accepted,
+        outcome(&mut early).await.decision,
+        Decision::Accepted,
         "a command sent before the first scheduler started"
     );
     for number in 2..6 {
@@ -160,7 +160,7 @@ async fn a_wiped_store_is_restored_and_its_leader_has_a_higher_term_than_any_bef
     wait_for_view(&cluster, |view| view.groups == 0 && view.term.is_some()).await;
     let parts = send(&cluster, "r1", &text(&header, &entries)).await;
     let mut reply = cluster.command("finish", finish("r1", parts, false)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     // The leader steps down after it has applied the backup, and answers as a standby until the next one leads.
     let view = wait_for_view(&cluster, |view| view.restored.is_some() && view.term.is_some()).await;
     assert_eq!((view.groups, view.instances), (10, 10));
@@ -170,8 +170,8 @@ async fn a_wiped_store_is_restored_and_its_leader_has_a_higher_term_than_any_bef
         assert_eq!(after.get(key), Some(value), "{key}");
     }
     let mut reply = cluster.command("refused", finish("r1", parts, false)).await;
-    let verdict = outcome(&mut reply).await.verdict;
-    assert!(matches!(&verdict, Verdict::Refused(Refusal::Unfit { .. })), "{verdict:?}");
+    let decision = outcome(&mut reply).await.decision;
+    assert!(matches!(&decision, Decision::Refused(Refusal::Unfit { .. })), "{decision:?}");
 }
 
 #[tokio::test]

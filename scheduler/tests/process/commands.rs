@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::command::{Refusal, Verb, Verdict};
+use contract::command::{Decision, Refusal, Verb};
 use contract::streams::DEAD_LETTERS;
 use contract::subjects::{NOTICES_CONSUMER, NOTICES_STREAM};
 use rustix::process::Signal;
@@ -15,12 +15,12 @@ async fn a_command_takes_effect_and_its_sender_receives_the_outcome() {
     let cluster = Cluster::start().await;
     let _scheduler = cluster.scheduler("only").await;
     let mut reply = cluster.command("c1", add_callback(1)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     assert_eq!(cluster.callbacks(1).await, ["http://127.0.0.1:1/0001"]);
     let mut reply = cluster
         .command("c2", Verb::RemoveGroup { name: "nothing".parse().unwrap(), removal: Default::default() })
         .await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Refused(Refusal::GroupUnknown));
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Refused(Refusal::GroupUnknown));
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn a_command_sent_without_a_leader_takes_effect_under_the_next_one() {
     drop(scheduler); // kill -9
     let mut reply = cluster.command("waiting", add_callback(7)).await;
     let _second = cluster.scheduler("second").await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn commands_take_effect_again_after_nats_and_etcd_were_killed() {
     cluster.nats.restart().await.unwrap();
     cluster.etcd.restart().await.unwrap();
     let mut reply = cluster.command("after", add_callback(2)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     assert_eq!(cluster.callbacks(2).await.len(), 2);
 }
 
@@ -80,7 +80,7 @@ async fn a_lost_and_re_created_stream_is_read_from_its_start_without_a_restart()
     cluster.nats.restart().await.unwrap();
     // Number 1 of the new stream: below the old cursor.
     let mut reply = cluster.command("new", add_callback(9)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     assert_eq!(cluster.callbacks(6).await.len(), 6);
 }
 
@@ -110,7 +110,7 @@ async fn an_unreadable_command_becomes_a_dead_letter_and_the_next_one_takes_effe
     let _scheduler = cluster.scheduler("only").await;
     cluster.send_raw("bad", &"this is no command").await;
     let mut reply = cluster.command("good", add_callback(1)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     let mut letters = cluster.bus.read_stream(DEAD_LETTERS.name, 0).await.unwrap();
     let letter = tokio::time::timeout(LIMIT, letters.next()).await.expect("in time").unwrap();
     let letter: contract::notice::DeadLetter = serde_json::from_slice(&letter.payload).unwrap();
@@ -127,7 +127,7 @@ async fn a_leader_that_was_suspended_past_its_lease_does_not_lead_and_changes_no
     first.signal(Signal::STOP);
     // Sent while the suspended leader still holds its lease; the other one takes over when the lease expires.
     let mut reply = cluster.command("c2", add_callback(2)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     first.signal(Signal::CONT);
     let started = Instant::now();
     while !first.get("/metrics").await.unwrap().1.contains("deployd_scheduler_leader 0") {
@@ -135,7 +135,7 @@ async fn a_leader_that_was_suspended_past_its_lease_does_not_lead_and_changes_no
     }
     assert!(second.get("/metrics").await.unwrap().1.contains("deployd_scheduler_leader 1"));
     let mut reply = cluster.command("c3", add_callback(3)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     let (name, next) = cluster.leader().await;
     assert_eq!(name, "second");
     assert!(next > term);

@@ -1,6 +1,6 @@
 //! How much etcd grows by a change, and what the leader refuses when etcd is nearly full.
 
-use contract::command::{Refusal, Verb, Verdict};
+use contract::command::{Decision, Refusal, Verb};
 use contract::keys;
 use contract::layout;
 use contract::name::GroupName;
@@ -49,22 +49,22 @@ fn patch(change: u32) -> Verb {
     Verb::PatchSpec { name: name(), pod: Box::new(pod(change)), cause: String::new() }
 }
 
-async fn verdict(cluster: &Cluster, id: &str, verb: Verb) -> Verdict {
-    outcome(&mut cluster.command(id, verb).await).await.verdict
+async fn decision(cluster: &Cluster, id: &str, verb: Verb) -> Decision {
+    outcome(&mut cluster.command(id, verb).await).await.decision
 }
 
 #[tokio::test]
 async fn a_label_change_grows_etcd_by_less_than_4_kb() {
     let cluster = Cluster::start().await;
     let _scheduler = cluster.scheduler("only").await;
-    assert_eq!(verdict(&cluster, "create", create()).await, Verdict::Accepted);
+    assert_eq!(decision(&cluster, "create", create()).await, Decision::Accepted);
     // From here on the number of stored revisions does not grow.
     for change in 1..=20 {
-        assert_eq!(verdict(&cluster, &format!("w{change}"), patch(change)).await, Verdict::Accepted);
+        assert_eq!(decision(&cluster, &format!("w{change}"), patch(change)).await, Decision::Accepted);
     }
     let before = cluster.store.size().await.unwrap();
     for change in 0..CHANGES {
-        assert_eq!(verdict(&cluster, &format!("c{change}"), patch(1000 + change)).await, Verdict::Accepted);
+        assert_eq!(decision(&cluster, &format!("c{change}"), patch(1000 + change)).await, Decision::Accepted);
     }
     let after = cluster.store.size().await.unwrap();
     let stored = cluster.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
@@ -80,7 +80,7 @@ async fn a_label_change_grows_etcd_by_less_than_4_kb() {
 async fn with_a_nearly_full_etcd_the_leader_refuses_growth_and_accepts_removals() {
     let cluster = Cluster::start().await;
     let first = cluster.scheduler("first").await;
-    assert_eq!(verdict(&cluster, "create", create()).await, Verdict::Accepted);
+    assert_eq!(decision(&cluster, "create", create()).await, Decision::Accepted);
     drop(first);
     // Any database is larger than this quota.
     let second = cluster.scheduler_with("second", &["--etcd-quota-bytes", "1000"]).await;
@@ -91,14 +91,14 @@ async fn with_a_nearly_full_etcd_the_leader_refuses_growth_and_accepts_removals(
         number += 1;
         let spec = PodGroupSpec { name: format!("other{number}"), pod: pod(0), ..PodGroupSpec::default() };
         let spec = PodGroupSpec { pod: PodSpec { name: spec.name.clone(), ..spec.pod }, ..spec };
-        match verdict(&cluster, &format!("more{number}"), Verb::CreateGroup { spec: Box::new(spec) }).await {
-            Verdict::Accepted => assert!(started.elapsed() < LIMIT, "every create was accepted"),
-            refused @ Verdict::Refused(_) => break refused,
+        match decision(&cluster, &format!("more{number}"), Verb::CreateGroup { spec: Box::new(spec) }).await {
+            Decision::Accepted => assert!(started.elapsed() < LIMIT, "every create was accepted"),
+            refused @ Decision::Refused(_) => break refused,
         }
     };
-    assert!(matches!(refused, Verdict::Refused(Refusal::StoreFull { quota: 1000, .. })), "{refused:?}");
+    assert!(matches!(refused, Decision::Refused(Refusal::StoreFull { quota: 1000, .. })), "{refused:?}");
     let (_, metrics) = second.get("/metrics").await.unwrap();
     assert!(metrics.contains("deployd_scheduler_store_quota_bytes 1000"), "{metrics}");
     let remove = Verb::RemoveGroup { name: name(), removal: Default::default() };
-    assert_eq!(verdict(&cluster, "remove", remove).await, Verdict::Accepted);
+    assert_eq!(decision(&cluster, "remove", remove).await, Decision::Accepted);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::command::Verdict;
+use contract::command::Decision;
 use contract::query::{Answer, Query, Reply};
 use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};
 use contract::spec::PodGroupSpec;
@@ -39,7 +39,7 @@ async fn commands_and_reads_are_answered_within_a_second_while_many_plans_are_re
         for number in 0..10 {
             let started = Instant::now();
             let mut reply = cluster.command(&format!("c{number}"), add_callback(number)).await;
-            assert!(matches!(outcome(&mut reply).await.verdict, Verdict::Accepted), "command {number}");
+            assert!(matches!(outcome(&mut reply).await.decision, Decision::Accepted), "command {number}");
             assert!(cluster.ask_leader(&Query::Cluster).await.is_some(), "read {number}");
             slowest = slowest.max(started.elapsed());
         }

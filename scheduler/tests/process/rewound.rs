@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contract::command::{Verb, Verdict};
+use contract::command::{Decision, Verb};
 use contract::keys;
 use contract::query::ClusterView;
 
@@ -63,7 +63,7 @@ async fn after_nats_lost_its_newest_messages_every_new_command_runs_and_none_run
     }
     let second = cluster.scheduler("second").await;
     for reply in &mut replies {
-        assert_eq!(outcome(reply).await.verdict, Verdict::Accepted);
+        assert_eq!(outcome(reply).await.decision, Decision::Accepted);
     }
     let urls = cluster.callbacks(16).await;
     let expected: Vec<String> = (1..9).chain(10..18).map(|number| format!("http://127.0.0.1:1/{number:04}")).collect();
@@ -101,7 +101,7 @@ async fn a_quarter_full_command_stream_is_purged_also_after_it_lost_messages() {
         assert!(started.elapsed() < 2 * LIMIT, "{} bytes, {}", state.bytes, cluster.log("second"));
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    assert_eq!(outcome(&mut cluster.command("c3", add_callback(3)).await).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut cluster.command("c3", add_callback(3)).await).await.decision, Decision::Accepted);
     assert_eq!(cluster.callbacks(4).await.len(), 4);
 }
 
@@ -128,7 +128,7 @@ async fn a_leader_detects_that_etcd_came_back_with_an_older_state_until_an_opera
     rewind_etcd(&mut cluster, &saved).await;
     // Commit c1 is lost; the next commit shows it, whether or not the leader kept its lease.
     let mut reply = cluster.command("c2", add_callback(2)).await;
-    assert_eq!(outcome(&mut reply).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut reply).await.decision, Decision::Accepted);
     let is_warned = |view: &ClusterView| view.warnings.iter().any(|warning| warning.contains("older state"));
     wait_for_view(&cluster, is_warned).await;
     assert!(scheduler.get("/metrics").await.unwrap().1.contains("deployd_scheduler_store_behind 1"));
@@ -139,6 +139,6 @@ async fn a_leader_detects_that_etcd_came_back_with_an_older_state_until_an_opera
     let restored = wait_for_view(&cluster, |view| view.restored.is_some() && !is_warned(view)).await;
     assert_eq!(restored.foreign_store, 0);
     assert_eq!(cluster.callbacks(3).await.len(), 3);
-    assert_eq!(outcome(&mut cluster.command("c3", add_callback(3)).await).await.verdict, Verdict::Accepted);
+    assert_eq!(outcome(&mut cluster.command("c3", add_callback(3)).await).await.decision, Decision::Accepted);
     assert!(scheduler.get("/metrics").await.unwrap().1.contains("deployd_scheduler_store_behind 0"));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contract::WIRE_VERSION;
-use contract::command::{Command, Refusal, Verdict};
+use contract::command::{Command, Decision, Refusal};
 use contract::query::{Answer, Query};
 use contract::subjects;
 use contract::time::Timestamp;
@@ -12,7 +12,7 @@ use testkit::samples::admin;
 use crate::cluster::{Cluster, add_callback, outcome};
 
 /// Sends a command that needs wire version `wire`.
-async fn send_with_version(cluster: &Cluster, number: usize, wire: &str) -> Verdict {
+async fn send_with_version(cluster: &Cluster, number: usize, wire: &str) -> Decision {
     let id = format!("wire-{number}");
     let (at, verb) = (Timestamp::from_millis(1), add_callback(number));
     let command =
@@ -26,7 +26,7 @@ async fn send_with_version(cluster: &Cluster, number: usize, wire: &str) -> Verd
     assert_eq!(outcome.id, command.id);
     let queried = cluster.ask_leader(&Query::Operation { id: command.id }).await.expect("a leader");
     assert_eq!(queried.answer, Answer::Operation(Some(outcome.clone())), "the leader remembers the outcome");
-    outcome.verdict
+    outcome.decision
 }
 
 #[tokio::test]
@@ -35,10 +35,10 @@ async fn a_command_that_needs_a_newer_wire_version_is_refused() {
     let _scheduler = cluster.scheduler("only").await;
     cluster.leader().await;
     for wire in 1..=WIRE_VERSION {
-        assert_eq!(send_with_version(&cluster, wire as usize, &wire.to_string()).await, Verdict::Accepted);
+        assert_eq!(send_with_version(&cluster, wire as usize, &wire.to_string()).await, Decision::Accepted);
     }
     let newer = send_with_version(&cluster, 99, &(WIRE_VERSION + 1).to_string()).await;
-    let Verdict::Refused(Refusal::Malformed { reason }) = newer else { panic!("{newer:?}") };
+    let Decision::Refused(Refusal::Malformed { reason }) = newer else { panic!("{newer:?}") };
     assert!(reason.contains("upgrade the schedulers"), "{reason}");
     assert_eq!(cluster.callbacks(1).await.len(), WIRE_VERSION as usize, "a refused command changes nothing");
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use agent::core::io::{Ledger, Phase};
-use contract::command::{Outcome, Refusal, Removal, Verdict};
+use contract::command::{Decision, Outcome, Refusal, Removal};
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::keys;
@@ -155,11 +155,11 @@ impl Checker {
 
     pub fn resolved(&mut self, outcome: &Outcome, store: &FakeStore) {
         // An unreadable message has no id to store an outcome under, and no effect.
-        if matches!(outcome.verdict, Verdict::Refused(Refusal::Malformed { .. })) {
+        if matches!(outcome.decision, Decision::Refused(Refusal::Malformed { .. })) {
             return;
         }
         let stored: Option<Outcome> = store.read(&keys::outcome(&outcome.id));
-        if stored.as_ref().map(|stored| &stored.verdict) != Some(&outcome.verdict) {
+        if stored.as_ref().map(|stored| &stored.decision) != Some(&outcome.decision) {
             self.broken(Invariant::EffectsFollowCommits, format!("sent {outcome:?}, stored is {stored:?}"));
         }
     }

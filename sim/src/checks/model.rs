@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::command::{Command, Drift, Operation, Outcome, Removal, RolloutAction, Verb, Verdict};
+use contract::command::{Command, Decision, Drift, Operation, Outcome, Removal, RolloutAction, Verb};
 use contract::keys::{self, Key};
 use contract::layout;
 use contract::name::{CommandId, GroupName, NodeName};
@@ -59,7 +59,7 @@ pub struct Model {
     /// Groups that adopted orphaned instances since the last commit.
     adopted: BTreeSet<GroupName>,
     pub stored: BTreeMap<GroupName, StoredGroup>,
-    outcomes: BTreeMap<CommandId, Verdict>,
+    outcomes: BTreeMap<CommandId, Decision>,
     published: BTreeMap<(String, u64), Option<Command>>,
     cursor: Cursor,
     changes: Vec<Change>,
@@ -174,7 +174,7 @@ impl Model {
                 && let Key::Outcome(id) = keys::parse(key)
                 && let Some(before) = self.outcomes.get(&id)
             {
-                let after = serde_json::from_slice::<Outcome>(value).ok().map(|outcome| outcome.verdict);
+                let after = serde_json::from_slice::<Outcome>(value).ok().map(|outcome| outcome.decision);
                 if after.as_ref() != Some(before) {
                     return Err(broken(Invariant::OutcomesStand, format!("{id}: {before:?} became {after:?}")));
                 }
@@ -192,10 +192,10 @@ impl Model {
             let detail = format!("the cursor passed {} and it has no outcome", command.id);
             return Err(broken(Invariant::CommandsHoldOnce, detail));
         };
-        self.outcomes.insert(command.id.clone(), outcome.verdict.clone());
-        match outcome.verdict {
-            Verdict::Accepted => self.apply(command, outcome.at),
-            Verdict::Refused(_) => Ok(()),
+        self.outcomes.insert(command.id.clone(), outcome.decision.clone());
+        match outcome.decision {
+            Decision::Accepted => self.apply(command, outcome.at),
+            Decision::Refused(_) => Ok(()),
         }
     }
 

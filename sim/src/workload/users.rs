@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use contract::command::{Outcome, Verdict};
+use contract::command::{Decision, Outcome};
 use contract::name::GroupName;
 use contract::query::{Answer, Query, Reply};
 use contract::time::Timestamp;
@@ -73,7 +73,7 @@ impl World {
     }
 
     pub fn outcome_arrives(&mut self, outcome: &Outcome) {
-        if outcome.verdict != Verdict::Accepted {
+        if outcome.decision != Decision::Accepted {
             return;
         }
         if let Some((group, position)) = self.checker.model.position.get(&outcome.id).cloned() {

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use contract::command::{RolloutAction, Verb, Verdict};
+use contract::command::{Decision, RolloutAction, Verb};
 use contract::keys;
 use contract::name::GroupName;
 use contract::query::{Answer, Query};
@@ -132,7 +132,7 @@ fn apply(world: &mut FaultlessWorld, name: &GroupName, pair: &Pair) -> Result<()
     }
     verbs.push(Verb::RunEngine { running: true });
     for outcome in world.commands(verbs) {
-        if outcome.verdict != Verdict::Accepted {
+        if outcome.decision != Decision::Accepted {
             return Err(format!("{outcome:?}"));
         }
     }
@@ -197,7 +197,7 @@ fn compare(seed: u64) -> Result<Comparison, String> {
     let wanted = if is_new { &pair.before } else { &pair.after };
     if !is_new {
         let outcome = world.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
-        if outcome.verdict != Verdict::Accepted {
+        if outcome.decision != Decision::Accepted {
             return Err(format!("{outcome:?}"));
         }
         play(&mut world, &name)?;

@@ -17,7 +17,7 @@ pub(super) fn page(revision: Option<i64>, after: Option<&str>) -> Result<Box<Pag
 }
 
 /// A restore is refused as the real leader would when there are groups.
-pub(super) fn verdict(step: &Step) -> Result<(), Refusal> {
+pub(super) fn decision(step: &Step) -> Result<(), Refusal> {
     match step {
         Step::Finish { replace: false, .. } => Err(Refusal::Unfit { reason: "say --replace".to_owned() }),
         Step::Stage { .. } | Step::Finish { replace: true, .. } | Step::Abort => Ok(()),

@@ -10,7 +10,7 @@ use super::{State, access, backups, nodes, rollouts};
 
 impl State {
     /// Names that start with `locked`, `removing`, `limit` are refused as the real leader would in that state.
-    pub(super) fn verdict(&mut self, verb: &Verb) -> Result<(), Refusal> {
+    pub(super) fn decision(&mut self, verb: &Verb) -> Result<(), Refusal> {
         if self.engine.refuses_changes() && !verb.passes_read_only() {
             return Err(Refusal::ReadOnly);
         }
@@ -74,7 +74,7 @@ impl State {
             Verb::PatchStrategy { name, fields } => {
                 let group = self.groups.get_mut(name.as_str()).ok_or(Refusal::GroupUnknown)?;
                 let malformed = |flaws: Vec<Flaw>| Refusal::Malformed { reason: sentence(&flaws) };
-                let next = group.with_release_fields(fields).map_err(malformed)?;
+                let next = group.with_rollout_fields(fields).map_err(malformed)?;
                 next.validate().map_err(malformed)?;
                 *group = next;
                 Ok(())
@@ -101,12 +101,12 @@ impl State {
                 self.constraints.insert(constraint.kind.clone(), constraint);
                 Ok(())
             }
-            Verb::Node { node, change } => nodes::verdict(node, change),
+            Verb::Node { node, change } => nodes::decision(node, change),
             Verb::CreateToken { .. } | Verb::RevokeToken { .. } | Verb::EnforceAccess { .. } => {
                 access::change(&mut self.access.0, verb)
             }
             Verb::ReportRefused { .. } => Ok(()),
-            Verb::Restore { step } => backups::verdict(step),
+            Verb::Restore { step } => backups::decision(step),
             Verb::CreateDependency { pod } if self.dependencies.contains_key(&pod.name) => {
                 Err(Refusal::DependencyExists)
             }

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicUsize;
 
 use contract::access::table::AccessTable;
 use contract::access::token::TokenRecord;
-use contract::command::{Command, Outcome, Verdict};
+use contract::command::{Command, Decision, Outcome};
 use contract::policy::Policy;
 use contract::query::Reply;
 use contract::spec::{PodGroupSpec, PodSpec};
@@ -119,9 +119,9 @@ impl State {
             return known.clone();
         }
         let allowed = access::authorize(self, &command);
-        let verdict =
-            allowed.and_then(|()| self.verdict(&command.verb)).map_or_else(Verdict::Refused, |()| Verdict::Accepted);
-        let outcome = Outcome { id: command.id.clone(), at: command.at, verdict, digest: command.digest };
+        let decision =
+            allowed.and_then(|()| self.decision(&command.verb)).map_or_else(Decision::Refused, |()| Decision::Accepted);
+        let outcome = Outcome { id: command.id.clone(), at: command.at, decision, digest: command.digest };
         self.outcomes.insert(command.id.to_string(), outcome.clone());
         self.seen.push(command);
         outcome

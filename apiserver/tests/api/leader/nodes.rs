@@ -7,7 +7,7 @@ use contract::query::NodeView;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
-pub(super) fn verdict(node: &NodeName, change: &NodeChange) -> Result<(), Refusal> {
+pub(super) fn decision(node: &NodeName, change: &NodeChange) -> Result<(), Refusal> {
     match (node.as_str(), change) {
         ("absent", _) => Err(Refusal::NodeUnknown { node: node.clone() }),
         ("heard", NodeChange::Remove { .. }) => Err(Refusal::NodeBusy {

@@ -23,7 +23,7 @@ pub(super) fn say(group: &PodGroupSpec, release: Option<u32>, action: &RolloutAc
         RolloutAction::Confirm { group: 1 } => Ok(()),
         RolloutAction::Confirm { group: 2 } => Err(Refusal::NotWaiting { release: CURRENT, group: 1 }),
         RolloutAction::Confirm { group } | RolloutAction::Skip { group } if *group > 1 => {
-            Err(Refusal::OtherGroup { release: CURRENT, asked: *group, current: 1 })
+            Err(Refusal::OtherBatch { release: CURRENT, asked: *group, current: 1 })
         }
         RolloutAction::Undo { revision: Some(revision), .. } if *revision > CURRENT => {
             Err(Refusal::RevisionUnknown { revision: Some(*revision), kept: vec![1, 2, 3] })

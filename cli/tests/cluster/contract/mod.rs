@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `table`, `locks` | the rows of the HTTP contract whose answer the leader decides; all rows: `apiserver/tests/api/contract` |
 //! | `shapes`, `console` | the JSON of the original API, and the Python console's way of reading it |
-//! | `scenarios`, `acts`, `repair`, `moves`, `releases` | the 24 acceptance scenarios of the original API |
+//! | `scenarios`, `acts`, `repair`, `moves`, `upgrades` | the 24 acceptance scenarios of the original API |
 //! | `thousand`, `requests`, `expected` | a thousand random requests, and what must be true after them |
 //! | `quirks` | that every known defect of the original has its line |
 
@@ -21,8 +21,8 @@ mod scenarios;
 
 mod acts;
 mod moves;
-mod releases;
 mod repair;
+mod upgrades;
 
 mod expected;
 mod requests;

@@ -7,15 +7,15 @@
 //! | 3 | `shapes::a_group_as_console_posts_it_…` |
 //! | 4, 5 | `table`, `locks` |
 //! | 6 | `operations::a_group_is_deployed_scaled_…`, `locks`, `acts::a_scale_down_is_graceful_only` |
-//! | 7, 8 | `releases::an_upgrade_goes_instance_by_instance_…`, `releases::a_release_that_fits_nowhere_…` |
-//! | 9 | `releases::a_bad_first_instance_is_rolled_back_…` |
+//! | 7, 8 | `upgrades::an_upgrade_goes_instance_by_instance_…`, `upgrades::a_release_that_fits_nowhere_…` |
+//! | 9 | `upgrades::a_bad_first_instance_is_rolled_back_…` |
 //! | 10 | `acts::instances_are_stopped_started_and_restarted_…` |
 //! | 11 | `healing`, `notices` (the OOM text) |
 //! | 12 | `healing`, `switches::a_sleeping_guard_…`, `repair::an_instance_with_data_…` |
 //! | 13 | `repair::what_cannot_be_created_or_started_…` |
 //! | 14 | `moves::a_drift_…`, `moves::an_evacuated_node_…` |
 //! | 15 | `dependencies`; as console reads it: `shapes` |
-//! | 16 | `ports::a_port_has_one_owner_…`, `releases::changed_stream_ports_…` |
+//! | 16 | `ports::a_port_has_one_owner_…`, `upgrades::changed_stream_ports_…` |
 //! | 17 | `acts::the_history_keeps_the_last_twenty_…` |
 //! | 18 | `moves::constraints_hold_in_all_four_forms` |
 //! | 19 | `notices`: all texts, with exactly their members |

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::diary::{Deed, Diary};
 use super::images::SECOND;
-use super::release::{Rollout, group, revision, with_image};
+use super::rollout::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 use crate::docker::Workload;
 

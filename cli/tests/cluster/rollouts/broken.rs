@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
 use super::images::{self, CRASHING, MISSING};
-use super::release::{Rollout, group, with_image};
+use super::rollout::{Rollout, group, with_image};
 use crate::cluster::{Cluster, demo_group, text};
 use crate::docker::Workload;
 

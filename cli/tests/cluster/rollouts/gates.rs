@@ -5,7 +5,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::images::SECOND;
-use super::release::{Rollout, group, with_image};
+use super::rollout::{Rollout, group, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::images::{SECOND, THIRD};
-use super::release::{Rollout, group, with_image};
+use super::rollout::{Rollout, group, with_image};
 use crate::cluster::Cluster;
 use crate::contract::docker::Hands;
 

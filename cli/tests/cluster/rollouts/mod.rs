@@ -18,7 +18,7 @@
 mod diary;
 mod docker;
 mod images;
-mod release;
+mod rollout;
 
 mod beta;
 mod broken;

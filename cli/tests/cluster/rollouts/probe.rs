@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::diary::{Diary, fewest_and_most};
 use super::images::SECOND;
-use super::release::{Rollout, group, pods, with_image};
+use super::rollout::{Rollout, group, pods, with_image};
 use crate::cluster::{Cluster, eventually};
 
 /// Twenty a second.

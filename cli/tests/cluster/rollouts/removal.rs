@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::images::SECOND;
-use super::release::{Rollout, SOON, group, with_image};
+use super::rollout::{Rollout, SOON, group, with_image};
 use crate::cluster::{Cluster, eventually};
 use crate::docker::Workload;
 

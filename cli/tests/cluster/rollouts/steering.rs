@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::images::{self, SECOND, THIRD};
-use super::release::{Rollout, group, revision, with_image};
+use super::rollout::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]

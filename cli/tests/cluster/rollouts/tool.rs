@@ -6,7 +6,7 @@ use contract::rollout_view::{PlanView, RolloutPhase};
 use serde_json::json;
 
 use super::images::{self, SECOND};
-use super::release::{Rollout, group, with_image};
+use super::rollout::{Rollout, group, with_image};
 use crate::cluster::{Cluster, text};
 
 const NAME: &str = "script.web.web";

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::images;
 use super::probe::{Client, ports};
-use super::release::{Rollout, group, pods, with_image};
+use super::rollout::{Rollout, group, pods, with_image};
 use crate::cluster::{Cluster, eventually};
 
 const INSTANCES: usize = 3;

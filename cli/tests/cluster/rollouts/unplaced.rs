@@ -5,7 +5,7 @@ use contract::rollout_view::RolloutStatus;
 use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
-use super::release::{Rollout, group};
+use super::rollout::{Rollout, group};
 use crate::cluster::Cluster;
 
 /// More than any machine this runs on has.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::diary::{Deed, Diary};
 use super::images::{SECOND, THIRD};
-use super::release::{Rollout, group, revision, with_image};
+use super::rollout::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]

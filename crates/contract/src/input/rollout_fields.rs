@@ -95,7 +95,7 @@ pub fn check(fields: &Map<String, Value>) -> Result<(), Vec<Flaw>> {
 
 impl PodGroupSpec {
     /// This spec with the patch applied. [`PodGroupSpec::validate`] checks the result.
-    pub fn with_release_fields(&self, fields: &Map<String, Value>) -> Result<Self, Vec<Flaw>> {
+    pub fn with_rollout_fields(&self, fields: &Map<String, Value>) -> Result<Self, Vec<Flaw>> {
         let (_, takes) = read(fields)?;
         let unreadable = |error: serde_json::Error| vec![flaw("body", &error.to_string())];
         let mut merged = serde_json::to_value(self).map_err(unreadable)?;
@@ -108,7 +108,7 @@ impl PodGroupSpec {
 
     /// This spec with the rollout fields of another.
     #[must_use]
-    pub fn with_release_fields_of(&self, other: &Self) -> Self {
+    pub fn with_rollout_fields_of(&self, other: &Self) -> Self {
         let mut spec = self.clone();
         FIELDS.iter().for_each(|(_, take)| take(&mut spec, other));
         spec
@@ -223,14 +223,14 @@ mod tests {
         PodGroupSpec { num_instances: 3, strategy: Some(strategy), min_ready_seconds: Some(5), ..Default::default() }
     }
     fn flaws(value: Value) -> Vec<String> {
-        let flaws = rolling().with_release_fields(&object(value)).expect_err("flaws");
+        let flaws = rolling().with_rollout_fields(&object(value)).expect_err("flaws");
         flaws.iter().map(Flaw::to_string).collect()
     }
 
     #[test]
     fn a_patch_replaces_only_the_named_nested_fields() {
         let patch = json!({"strategy": {"maxsurge": "50%", "MaxUnavailable": 0}, "Drain": {"GraceSeconds": 5}});
-        let next = rolling().with_release_fields(&object(patch)).expect("fine");
+        let next = rolling().with_rollout_fields(&object(patch)).expect("fine");
         let strategy = Strategy {
             kind: StrategyType::RollingUpdate,
             max_surge: Some(Amount::Percent(50)),
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(next, PodGroupSpec { strategy: Some(strategy), drain: Some(drain), ..rolling() });
         let patch = json!({"Strategy": {"Type": "Beta", "MaxSurge": null, "MaxUnavailable": null}});
         let strategy = Strategy { kind: StrategyType::Beta, ..Strategy::default() };
-        let after = next.with_release_fields(&object(patch)).expect("fine");
+        let after = next.with_rollout_fields(&object(patch)).expect("fine");
         assert_eq!(after, PodGroupSpec { strategy: Some(strategy), ..next });
     }
 
@@ -254,19 +254,19 @@ mod tests {
         };
         let spec = PodGroupSpec { topology: Some(topology(&[("a", 1), ("A", 2)])), ..rolling() };
         let patch = json!({"Topology": {"unitReplicas": {"a": null, "A": 3}}, "ReadinessGates": ["x"]});
-        let next = spec.with_release_fields(&object(patch)).expect("fine");
+        let next = spec.with_rollout_fields(&object(patch)).expect("fine");
         assert_eq!(
             (next.topology.as_ref(), next.readiness_gates.as_slice()),
             (Some(&topology(&[("A", 3)])), ["x".to_owned()].as_slice())
         );
         let back = between(&next, &spec);
         assert_eq!(back, object(json!({"Topology": {"UnitReplicas": {"a": 1, "A": 2}}, "ReadinessGates": null})));
-        assert_eq!(next.with_release_fields(&back), Ok(spec));
+        assert_eq!(next.with_rollout_fields(&back), Ok(spec));
     }
 
     #[test]
     fn null_resets_a_field() {
-        let next = rolling().with_release_fields(&object(json!({"MinReadySeconds": null}))).expect("fine");
+        let next = rolling().with_rollout_fields(&object(json!({"MinReadySeconds": null}))).expect("fine");
         assert_eq!(next, PodGroupSpec { min_ready_seconds: None, ..rolling() });
     }
 

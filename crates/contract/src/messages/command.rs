@@ -327,7 +327,8 @@ pub struct Outcome {
     /// When the leader decided it.
     pub at: Timestamp,
     /// Accepted or refused.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub decision: Decision,
     /// [`Command::digest`] of the decided command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
@@ -335,7 +336,7 @@ pub struct Outcome {
 
 /// Whether the leader accepted a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum Decision {
     /// The change is committed; the leader reconciles the cluster to it.
     Accepted,
     /// The command changed nothing.
@@ -369,7 +370,7 @@ pub enum Refusal {
         instances: u32,
     },
     /// The group has no rollout of that number, or no rollout at all.
-    #[error("{}", no_release(*release, *current))]
+    #[error("{}", no_rollout(*release, *current))]
     ReleaseUnknown {
         /// The requested revision.
         release: Option<u32>,
@@ -395,7 +396,8 @@ pub enum Refusal {
     },
     /// The confirmation names a batch that is not the current one.
     #[error("batch {asked} is not the current batch of the rollout to revision {release}; batch {current} is")]
-    OtherGroup {
+    #[serde(rename = "OtherGroup")]
+    OtherBatch {
         /// Revision of the rollout.
         release: u32,
         /// The requested batch.
@@ -442,7 +444,7 @@ pub enum Refusal {
     #[error("Constraint not existed")]
     ConstraintUnknown,
     /// The namespace has no policy of its own.
-    #[error("the namespace has no policy of its own")]
+    #[error("the namespace has no policy of its own: that of * applies")]
     PolicyUnknown,
     /// The workload policy of the namespace does not allow the spec.
     #[error("the policy of namespace {namespace:?} ({level}) does not allow it: {reason}")]
@@ -514,7 +516,7 @@ fn store_full(used: u64, quota: u64) -> String {
     )
 }
 
-fn no_release(release: Option<u32>, current: Option<u32>) -> String {
+fn no_rollout(release: Option<u32>, current: Option<u32>) -> String {
     match (release, current) {
         (Some(release), Some(current)) => {
             format!("revision {release} is not the current one; revision {current} is")
@@ -528,7 +530,7 @@ fn no_release(release: Option<u32>, current: Option<u32>) -> String {
 fn no_revision(revision: Option<u32>, kept: &[u32]) -> String {
     let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     match revision {
-        Some(revision) => format!("revision {revision} is not kept; those are: {kept}"),
+        Some(revision) => format!("revision {revision} is not in the history; kept are: {kept}"),
         None => format!("there is no earlier revision that completed; kept are: {kept}"),
     }
 }

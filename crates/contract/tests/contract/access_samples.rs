@@ -4,7 +4,7 @@ use contract::access::audit::{AuditHead, AuditPage, AuditRecord, RefusedRequests
 use contract::access::table::{AccessPatch, AccessRecord, AccessTable, AccessView, CreatedToken, NewToken, TokenView};
 use contract::access::token::{Credentials, Proof, TokenProof, TokenRecord};
 use contract::access::{AnonymousBinding, Binding};
-use contract::command::{Command, Refusal, Verb, Verdict};
+use contract::command::{Command, Decision, Refusal, Verb};
 use contract::query::{Answer, Query};
 
 use crate::golden::check;
@@ -85,7 +85,7 @@ fn golden_access_in_commands() {
         ("unauthenticated", Refusal::Unauthenticated { reason: "the token has expired".to_owned() }),
         ("token-unknown", Refusal::TokenUnknown { id: ID.to_owned() }),
     ] {
-        check(&format!("outcome-{name}"), &samples::outcome(Verdict::Refused(refusal)));
+        check(&format!("outcome-{name}"), &samples::outcome(Decision::Refused(refusal)));
     }
 }
 

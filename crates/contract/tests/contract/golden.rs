@@ -34,10 +34,10 @@ fn commands() {
 
 #[test]
 fn outcomes() {
-    for (name, verdict) in
-        samples::verdicts().into_iter().chain(rollout_samples::verdicts()).chain(node_samples::verdicts())
+    for (name, decision) in
+        samples::decisions().into_iter().chain(rollout_samples::decisions()).chain(node_samples::decisions())
     {
-        check(&format!("outcome-{name}"), &samples::outcome(verdict));
+        check(&format!("outcome-{name}"), &samples::outcome(decision));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::api;
-use contract::command::{Refusal, Verb, Verdict};
+use contract::command::{Decision, Refusal, Verb};
 use contract::digest::Digest;
 use contract::node::{Cordon, DuplicateAgent, NodeChange, NodeIntent, NodePage, NodePod, Presence};
 use contract::node_view::{NodeStatus, PodOnNode};
@@ -42,11 +42,11 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
     ]
 }
 
-pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
+pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
     let busy = Refusal::NodeBusy { reason: text("node1 is heard; stop its agent first") };
     vec![
-        ("node-unknown", Verdict::Refused(Refusal::NodeUnknown { node: name("node9") })),
-        ("node-busy", Verdict::Refused(busy)),
+        ("node-unknown", Decision::Refused(Refusal::NodeUnknown { node: name("node9") })),
+        ("node-busy", Decision::Refused(busy)),
     ]
 }
 

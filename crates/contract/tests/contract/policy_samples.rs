@@ -39,7 +39,7 @@ fn policies_on_the_wire_and_in_the_store() {
     let forbidden =
         Refusal::Forbidden { namespace: namespace(), level: Level::Baseline, reason: "Pod.Network …".to_owned() };
     for (name, refusal) in [("policy-unknown", Refusal::PolicyUnknown), ("forbidden", forbidden)] {
-        check(&format!("outcome-{name}"), &samples::outcome(contract::command::Verdict::Refused(refusal)));
+        check(&format!("outcome-{name}"), &samples::outcome(contract::command::Decision::Refused(refusal)));
     }
     check("query-policies", &Query::Policies);
     let row = NamespacePolicy { namespace: "*".to_owned(), policy: Policy::default() };

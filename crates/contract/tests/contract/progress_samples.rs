@@ -1,6 +1,6 @@
 //! One value of every message that detects a rewound store or stream, for the golden files.
 
-use contract::command::{Command, Outcome, Verb, Verdict};
+use contract::command::{Command, Decision, Outcome, Verb};
 use contract::digest::Digest;
 use contract::fence::Term;
 use contract::order::{Order, OrderMessage, OrderReply};
@@ -41,5 +41,5 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn outcome() -> Outcome {
-    Outcome { digest: Some(Digest::of(&verb())), ..samples::outcome(Verdict::Accepted) }
+    Outcome { digest: Some(Digest::of(&verb())), ..samples::outcome(Decision::Accepted) }
 }

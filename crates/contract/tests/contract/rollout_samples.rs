@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::command::{Refusal, Removal, RolloutAction, Verb, Verdict};
+use contract::command::{Decision, Refusal, Removal, RolloutAction, Verb};
 use contract::order::{Assignment, Fetch, Order};
 use contract::query::{Answer, Query};
 use contract::record::{
@@ -118,17 +118,17 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
     ]
 }
 
-pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
+pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
     [
         ("release-unknown", Refusal::ReleaseUnknown { release: Some(2), current: Some(3) }),
         ("release-over", Refusal::ReleaseOver { release: 3 }),
         ("not-waiting", Refusal::NotWaiting { release: 3, group: 1 }),
-        ("other-group", Refusal::OtherGroup { release: 3, asked: 1, current: 2 }),
+        ("other-group", Refusal::OtherBatch { release: 3, asked: 1, current: 2 }),
         ("revision-unknown", Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] }),
         ("unfit", Refusal::Unfit { reason: text("the PodGroup has no readiness gate \"x\"; it has: lb/in-rotation") }),
     ]
     .into_iter()
-    .map(|(name, refusal)| (name, Verdict::Refused(refusal)))
+    .map(|(name, refusal)| (name, Decision::Refused(refusal)))
     .collect()
 }
 

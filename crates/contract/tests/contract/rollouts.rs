@@ -59,7 +59,7 @@ fn every_nested_rollout_field_is_known() {
 }
 
 #[test]
-fn with_release_fields_of_copies_all_rollout_fields() {
+fn with_rollout_fields_of_copies_all_rollout_fields() {
     let full = rollout_samples::spec();
     let mut fields = match serde_json::to_value(&full).expect("JSON") {
         serde_json::Value::Object(members) => members,
@@ -67,9 +67,9 @@ fn with_release_fields_of_copies_all_rollout_fields() {
     };
     fields.retain(|name, _| !BEFORE.contains(&name.as_str()));
     let plain = PodGroupSpec { num_instances: full.num_instances, ..samples::spec() };
-    assert_eq!(plain.with_release_fields(&fields), Ok(full.clone()));
+    assert_eq!(plain.with_rollout_fields(&fields), Ok(full.clone()));
     fields.values_mut().for_each(|value| *value = serde_json::Value::Null);
-    assert_eq!(full.with_release_fields(&fields), Ok(plain));
+    assert_eq!(full.with_rollout_fields(&fields), Ok(plain));
 }
 
 #[test]
@@ -121,7 +121,10 @@ fn refusals_name_the_current_state_and_the_remedy() {
             Refusal::ReleaseUnknown { release: None, current: None },
             "the PodGroup has no rollout: it has no Strategy, or its spec has not changed yet",
         ),
-        (Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] }, "revision 1 is not kept; those are: 2, 3"),
+        (
+            Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] },
+            "revision 1 is not in the history; kept are: 2, 3",
+        ),
         (
             Refusal::RevisionUnknown { revision: None, kept: vec![3] },
             "there is no earlier revision that completed; kept are: 3",

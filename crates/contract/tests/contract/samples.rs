@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contract::api;
-use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Removal, Verb, Verdict};
+use contract::command::{Act, Command, Decision, Drift, Operation, Outcome, Refusal, Removal, Verb};
 use contract::docker_inspect::ContainerDetail;
 use contract::exit::ExitFacts;
 use contract::fence::{Fence, Term};
@@ -131,27 +131,27 @@ pub(crate) fn command(verb: Verb) -> Command {
     }
 }
 
-pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
+pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
     vec![
-        ("accepted", Verdict::Accepted),
-        ("group-unknown", Verdict::Refused(Refusal::GroupUnknown)),
-        ("group-exists", Verdict::Refused(Refusal::GroupExists)),
-        ("group-removing", Verdict::Refused(Refusal::GroupRemoving)),
-        ("locked", Verdict::Refused(Refusal::Locked { operation: Operation::Scheduling })),
-        ("instance-unknown", Verdict::Refused(Refusal::InstanceUnknown { instance: 9, instances: 2 })),
-        ("dependency-unknown", Verdict::Refused(Refusal::DependencyUnknown)),
-        ("dependency-exists", Verdict::Refused(Refusal::DependencyExists)),
-        ("callback-unknown", Verdict::Refused(Refusal::CallbackUnknown)),
-        ("constraint-unknown", Verdict::Refused(Refusal::ConstraintUnknown)),
-        ("read-only", Verdict::Refused(Refusal::ReadOnly)),
-        ("limit", Verdict::Refused(Refusal::Limit { what: "callbacks".to_owned(), limit: 64 })),
-        ("store-full", Verdict::Refused(Refusal::StoreFull { used: 3 << 30, quota: 4 << 30 })),
-        ("malformed", Verdict::Refused(Refusal::Malformed { reason: "EOF".to_owned() })),
+        ("accepted", Decision::Accepted),
+        ("group-unknown", Decision::Refused(Refusal::GroupUnknown)),
+        ("group-exists", Decision::Refused(Refusal::GroupExists)),
+        ("group-removing", Decision::Refused(Refusal::GroupRemoving)),
+        ("locked", Decision::Refused(Refusal::Locked { operation: Operation::Scheduling })),
+        ("instance-unknown", Decision::Refused(Refusal::InstanceUnknown { instance: 9, instances: 2 })),
+        ("dependency-unknown", Decision::Refused(Refusal::DependencyUnknown)),
+        ("dependency-exists", Decision::Refused(Refusal::DependencyExists)),
+        ("callback-unknown", Decision::Refused(Refusal::CallbackUnknown)),
+        ("constraint-unknown", Decision::Refused(Refusal::ConstraintUnknown)),
+        ("read-only", Decision::Refused(Refusal::ReadOnly)),
+        ("limit", Decision::Refused(Refusal::Limit { what: "callbacks".to_owned(), limit: 64 })),
+        ("store-full", Decision::Refused(Refusal::StoreFull { used: 3 << 30, quota: 4 << 30 })),
+        ("malformed", Decision::Refused(Refusal::Malformed { reason: "EOF".to_owned() })),
     ]
 }
 
-pub(crate) fn outcome(verdict: Verdict) -> Outcome {
-    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), verdict, digest: None }
+pub(crate) fn outcome(decision: Decision) -> Outcome {
+    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), decision, digest: None }
 }
 
 pub(crate) fn orders() -> (Order, Order) {
@@ -341,7 +341,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         ("groups", Answer::Groups(vec![line])),
         ("nodes", Answer::Nodes(vec![node])),
         ("cluster", Answer::Cluster(cluster)),
-        ("operation", Answer::Operation(Some(outcome(Verdict::Accepted)))),
+        ("operation", Answer::Operation(Some(outcome(Decision::Accepted)))),
         ("callbacks", Answer::Callbacks(vec!["http://hagrid.example/callback".to_owned()])),
         (
             "ports",

@@ -5,7 +5,7 @@
 
 use contract::backup::Step;
 use contract::callback_url;
-use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
+use contract::command::{Command, Decision, Outcome, Refusal, Verb};
 use contract::keys;
 use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
@@ -65,12 +65,12 @@ impl Leading<'_> {
     }
 
     fn refuse_unreadable(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
-        let verdict = Verdict::Refused(Refusal::Malformed { reason: letter.reason.clone() });
+        let decision = Decision::Refused(Refusal::Malformed { reason: letter.reason.clone() });
         let named = id_of(&letter);
         // The outcome of this id stays, even if another message uses the id.
         let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
         let is_new = named.is_some() && known.is_none();
-        let refused = |id| Outcome { id, at: self.now, verdict, digest: None };
+        let refused = |id| Outcome { id, at: self.now, decision, digest: None };
         let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
         let mut writes = vec![self.cursor_write()];
         if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
@@ -108,25 +108,25 @@ impl Leading<'_> {
         }
         let asked = CommandEvent::of(&command, self.now);
         let allowed = client.and_then(|client| access::authorize(self.state, &command.verb, &client.principal));
-        let (mut bundle, verdict) = match attempt(|| allowed.and_then(|()| self.apply(command.verb, &command.by))) {
-            Ok(Ok(bundle)) => (bundle, Verdict::Accepted),
-            Ok(Err(refusal)) => (Bundle::default(), Verdict::Refused(refusal)),
+        let (mut bundle, decision) = match attempt(|| allowed.and_then(|()| self.apply(command.verb, &command.by))) {
+            Ok(Ok(bundle)) => (bundle, Decision::Accepted),
+            Ok(Err(refusal)) => (Bundle::default(), Decision::Refused(refusal)),
             Err(panic) => {
                 self.restore_scope(scope);
                 let reason =
                     format!("the scheduler panicked while it applied the command: {panic}; please report this");
-                (Bundle::default(), Verdict::Refused(Refusal::Unfit { reason }))
+                (Bundle::default(), Decision::Refused(Refusal::Unfit { reason }))
             }
         };
         bundle.command = Some((command.id.clone(), reply.clone()));
-        if let (Some(audited), Verdict::Refused(refusal)) = (&mut audited, &verdict) {
+        if let (Some(audited), Decision::Refused(refusal)) = (&mut audited, &decision) {
             audited.refused = Some(access::shortened(refusal.to_string()));
         }
         bundle.audit = audited.map(|record| AuditChange::Append(Box::new(record)));
-        let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
+        let outcome = Outcome { id: command.id, at: self.now, decision, digest: command.digest };
         bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());
-        bundle.effects.extend(has_event.then(|| asked.with_outcome(&outcome.verdict)));
+        bundle.effects.extend(has_event.then(|| asked.with_outcome(&outcome.decision)));
         bundle.effects.extend(resolve(reply, Some(outcome)));
         self.decide(bundle);
     }

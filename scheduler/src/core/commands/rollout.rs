@@ -196,7 +196,7 @@ fn refusal_of(refusal: controller::Refusal, control: Control, release: &RolloutS
     match (refusal, control) {
         (controller::Refusal::NotWaiting, _) => Refusal::NotWaiting { release: target, group },
         (controller::Refusal::OtherBatch { current }, Control::Confirm(asked) | Control::Skip(asked)) => {
-            Refusal::OtherGroup { release: target, asked, current }
+            Refusal::OtherBatch { release: target, asked, current }
         }
         (controller::Refusal::OtherBatch { .. } | controller::Refusal::Over, _) => {
             Refusal::ReleaseOver { release: target }

@@ -23,7 +23,7 @@ use super::admission::Admission;
 impl Admission<'_> {
     /// The group with these fields changed; none when nothing changes.
     fn with_strategy_fields(&self, group: &Group, fields: &Map<String, Value>) -> Result<Option<GroupRecord>, Refusal> {
-        let spec = group.record.spec.with_release_fields(fields).map_err(|flaws| unfit(&flaws))?;
+        let spec = group.record.spec.with_rollout_fields(fields).map_err(|flaws| unfit(&flaws))?;
         self.with_strategy(group, spec)
     }
 
@@ -33,7 +33,7 @@ impl Admission<'_> {
         group: &Group,
         other: &PodGroupSpec,
     ) -> Result<Option<GroupRecord>, Refusal> {
-        self.with_strategy(group, group.record.spec.with_release_fields_of(other))
+        self.with_strategy(group, group.record.spec.with_rollout_fields_of(other))
     }
 
     fn with_strategy(&self, group: &Group, spec: PodGroupSpec) -> Result<Option<GroupRecord>, Refusal> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use contract::command::{Outcome, Refusal, Verdict};
+use contract::command::{Decision, Outcome, Refusal};
 use contract::event::{Event, Kind};
 use contract::keys::{self, Key};
 
@@ -80,8 +80,8 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
     let (id, reply) = bundle.command.clone()?;
     let digest = leading.state.outcomes.get(&id).and_then(|outcome| outcome.digest);
     let cursor = bundle.writes.iter().find(|write| write.key() == keys::CURSOR).cloned()?;
-    let verdict = Verdict::Refused(Refusal::Unfit { reason: reason.to_owned() });
-    let outcome = Outcome { id: id.clone(), at: leading.now, verdict, digest };
+    let decision = Decision::Refused(Refusal::Unfit { reason: reason.to_owned() });
+    let outcome = Outcome { id: id.clone(), at: leading.now, decision, digest };
     leading.state.outcomes.insert(outcome.clone());
     let group = objects_of(bundle).find_map(|object| match object {
         Object::Group(name) | Object::Dependency(name) => Some(name),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use contract::backup::Step;
 use contract::callback_url;
-use contract::command::{Command, Removal, RolloutAction, Verb, Verdict};
+use contract::command::{Command, Decision, Removal, RolloutAction, Verb};
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
 use contract::node::NodeChange;
@@ -33,13 +33,13 @@ impl CommandEvent {
         Self { event, by: format!("asked through {} as {}", command.by, command.id), clamps }
     }
 
-    /// The event, once the verdict is known.
-    pub(in crate::core) fn with_outcome(self, verdict: &Verdict) -> Effect {
+    /// The event, once the decision is known.
+    pub(in crate::core) fn with_outcome(self, decision: &Decision) -> Effect {
         let Self { event: asked, by, clamps } = self;
-        let (kind, word) = match verdict {
-            Verdict::Accepted if clamps.is_empty() => (Kind::Accepted, "accepted".to_owned()),
-            Verdict::Accepted => (Kind::Accepted, format!("accepted, but {}", clamps.join(", "))),
-            Verdict::Refused(refusal) => (Kind::Refused, format!("refused: {refusal}")),
+        let (kind, word) = match decision {
+            Decision::Accepted if clamps.is_empty() => (Kind::Accepted, "accepted".to_owned()),
+            Decision::Accepted => (Kind::Accepted, format!("accepted, but {}", clamps.join(", "))),
+            Decision::Refused(refusal) => (Kind::Refused, format!("refused: {refusal}")),
         };
         let message = event(kind, format!("{}: {word}; {by}", asked.message), asked.at).message;
         Effect::Record(Event { kind, message, ..asked })

@@ -50,7 +50,7 @@ impl Rig {
         let command = delivery.command.as_mut().expect("a command");
         command.credentials = Some(Box::new(Credentials { apiserver, peer, proof }));
         self.run(Input::Command(delivery));
-        self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.verdict))
+        self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.decision))
     }
     fn by_admin(&mut self, id: &str, verb: Verb) -> String {
         self.command_of(id, verb, Some(Proof::Anonymous(ADMIN.parse().expect("a binding"))))

@@ -1,6 +1,6 @@
 //! The leader commits a command, its outcome and the cursor in one transaction, answers after the commit, and runs it once.
 
-use contract::command::{Refusal, Verdict};
+use contract::command::{Decision, Refusal};
 use contract::notice::DeadLetter;
 use contract::state::RestartPolicy;
 
@@ -147,7 +147,7 @@ fn a_re_created_stream_starts_a_new_cursor() {
     rig.sequence = 0;
     let delivery = Delivery { stream: "s2".to_owned(), ..rig.delivery("c2", create("api", 1)) };
     rig.run(Input::Command(delivery));
-    assert_eq!(rig.outcomes["c2"].verdict, Verdict::Accepted);
+    assert_eq!(rig.outcomes["c2"].decision, Decision::Accepted);
     assert_eq!((rig.core.cursor().stream.as_str(), rig.core.cursor().sequence), ("s2", 1));
 }
 
@@ -158,12 +158,12 @@ fn an_unreadable_command_becomes_a_dead_letter_and_the_cursor_advances() {
     let delivery = Delivery { command: Err(letter), reply: Some("r".to_owned()), ..rig.delivery("c1", remove("x")) };
     rig.run(Input::Command(delivery));
     assert_eq!(rig.dead_letters, ["here"]);
-    assert_eq!(rig.outcomes["r"].verdict, Verdict::Refused(Refusal::Malformed { reason: "not JSON".to_owned() }));
+    assert_eq!(rig.outcomes["r"].decision, Decision::Refused(Refusal::Malformed { reason: "not JSON".to_owned() }));
     assert_eq!(rig.core.cursor().sequence, 1);
     let mut broken = spec("web", 1);
     broken.pod.containers[0].image.clear();
-    let verdict = rig.command("c2", Verb::CreateGroup { spec: Box::new(broken) });
-    assert!(verdict.contains("Pod.Containers[0].Image"), "{verdict}");
+    let decision = rig.command("c2", Verb::CreateGroup { spec: Box::new(broken) });
+    assert!(decision.contains("Pod.Containers[0].Image"), "{decision}");
     assert_eq!(rig.group("web"), None);
 }
 
@@ -238,7 +238,7 @@ fn mutants_disable_the_commit_rule_and_the_deduplication() {
     let delivery = twice.delivery("c1", create("web", 1));
     twice.run(Input::Command(delivery.clone()));
     twice.run(Input::Command(delivery));
-    assert_eq!(twice.outcomes["c1"].verdict, Verdict::Refused(Refusal::GroupExists));
+    assert_eq!(twice.outcomes["c1"].decision, Decision::Refused(Refusal::GroupExists));
 }
 
 #[test]
@@ -246,8 +246,8 @@ fn a_spec_that_fits_into_no_transaction_is_refused() {
     let mut rig = rig(&["a"]);
     let mut huge = spec("web", 1);
     huge.pod.labels = (0..8).map(|number| (format!("l{number}"), "x".repeat(100 * 1024))).collect();
-    let verdict = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
-    assert!(verdict.starts_with("Refused(Limit"), "{verdict}");
+    let decision = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
+    assert!(decision.starts_with("Refused(Limit"), "{decision}");
     assert_eq!(rig.group("web"), None);
 }
 
@@ -258,9 +258,9 @@ fn the_leader_stores_no_callback_that_the_notifier_cannot_or_must_not_use() {
     for (number, bad) in
         ["u", "/x", "file:///etc/passwd", "http://user:pw@a/", "http://@a/", "http://a/ b", &long].iter().enumerate()
     {
-        let verdict = rig.command(&format!("c{number}"), Verb::AddCallback { url: (*bad).to_owned() });
-        assert!(verdict.starts_with("Refused(Unfit { reason: \"callback url not valid: "), "{bad}: {verdict}");
-        assert!(!verdict.contains("pw"), "{verdict}");
+        let decision = rig.command(&format!("c{number}"), Verb::AddCallback { url: (*bad).to_owned() });
+        assert!(decision.starts_with("Refused(Unfit { reason: \"callback url not valid: "), "{bad}: {decision}");
+        assert!(!decision.contains("pw"), "{decision}");
     }
     assert!(!rig.store.contains_key(keys::CALLBACKS));
 }

@@ -33,11 +33,11 @@ fn web() -> Rig {
 #[test]
 fn an_invalid_drift_is_refused_and_one_without_effect_is_accepted() {
     let mut rig = web();
-    let mut verdict = |id: &str, drift| rig.command(id, drift_group("web", drift));
+    let mut decision = |id: &str, drift| rig.command(id, drift_group("web", drift));
     let instance = |instance| Drift { instance: Some(instance), ..drift("a", None) };
-    assert!(verdict("d1", drift("a", Some("a"))).starts_with("Refused(Malformed"));
-    assert!(verdict("d2", instance(0)).starts_with("Refused(Malformed"));
-    assert_eq!(verdict("d3", instance(4)), "Refused(InstanceUnknown { instance: 4, instances: 3 })");
+    assert!(decision("d1", drift("a", Some("a"))).starts_with("Refused(Malformed"));
+    assert!(decision("d2", instance(0)).starts_with("Refused(Malformed"));
+    assert_eq!(decision("d3", instance(4)), "Refused(InstanceUnknown { instance: 4, instances: 3 })");
     let record = rig.record("web");
     assert_eq!(rig.command("d4", drift_group("unknown", drift("a", None))), "Accepted");
     assert_eq!(rig.command("d5", drift_group("web", drift("nowhere", None))), "Accepted");
@@ -248,7 +248,7 @@ fn the_next_leader_completes_an_evacuation_whose_leader_died() {
     rig.take_over();
     assert_eq!(rig.outcomes.get("e1"), None, "the command has no outcome yet");
     rig.run(Input::Command(delivery));
-    assert_eq!(format!("{:?}", rig.outcomes["e1"].verdict), "Accepted");
+    assert_eq!(format!("{:?}", rig.outcomes["e1"].decision), "Accepted");
     assert_eq!(drifting(&rig), 250);
     assert!((0..250).all(|number| rig.record(&format!("g{number}")).drifts.len() == 1));
 }
@@ -288,7 +288,7 @@ fn an_evacuation_moves_the_surge_pod_of_an_instance_too() {
     let mut rig = rig(&["a", "b", "c"]);
     rig.command(
         "c1",
-        super::releases::create_spec(super::releases::with_strategy("web", 1, super::releases::rolling(1, 0))),
+        super::rollouts::create_spec(super::rollouts::with_strategy("web", 1, super::rollouts::rolling(1, 0))),
     );
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
     let gates = serde_json::Map::from_iter([("ReadinessGates".to_owned(), serde_json::json!(["lb"]))]);

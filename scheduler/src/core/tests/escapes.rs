@@ -1,7 +1,7 @@
 //! Specs that try to leave their namespace or reach the node. Under `baseline` and `restricted` the leader refuses each of them
 //! for the right reason, whether it creates, plans or patches.
 
-use contract::command::{Refusal, Verdict};
+use contract::command::{Decision, Refusal};
 use contract::policy::{EVERY_NAMESPACE, Level, Policy};
 use contract::spec::{CloudVolume, Dependency, LogConfig};
 
@@ -162,8 +162,8 @@ fn set(namespace: &str, level: Level) -> Verb {
 }
 
 fn reason(rig: &Rig, id: &str) -> String {
-    match &rig.outcomes[id].verdict {
-        Verdict::Refused(refusal @ (Refusal::Forbidden { .. } | Refusal::Malformed { .. })) => refusal.to_string(),
+    match &rig.outcomes[id].decision {
+        Decision::Refused(refusal @ (Refusal::Forbidden { .. } | Refusal::Malformed { .. })) => refusal.to_string(),
         other => panic!("{id} is {other:?}"),
     }
 }

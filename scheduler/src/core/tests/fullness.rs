@@ -1,6 +1,6 @@
 //! What the leader refuses while etcd is nearly full.
 
-use contract::command::{Act, Refusal, RolloutAction, Verb, Verdict};
+use contract::command::{Act, Decision, Refusal, RolloutAction, Verb};
 use contract::spec::PodSpec;
 
 use super::*;
@@ -26,7 +26,7 @@ fn patch(name: &str, label: &str) -> Verb {
 #[test]
 fn a_nearly_full_store_refuses_only_commands_that_grow_it() {
     let mut rig = nearly_full();
-    let refused = Verdict::Refused(Refusal::StoreFull { used: QUOTA / 100 * 70, quota: QUOTA });
+    let refused = Decision::Refused(Refusal::StoreFull { used: QUOTA / 100 * 70, quota: QUOTA });
     let dependency = PodSpec { name: "portal".to_owned(), ..spec("portal", 1).pod };
     for (id, verb) in [
         ("g1", create("other", 1)),
@@ -35,7 +35,7 @@ fn a_nearly_full_store_refuses_only_commands_that_grow_it() {
         ("g4", Verb::CreateDependency { pod: Box::new(dependency) }),
     ] {
         rig.command(id, verb);
-        assert_eq!(rig.outcomes[id].verdict, refused, "{id}");
+        assert_eq!(rig.outcomes[id].decision, refused, "{id}");
     }
     let undo = RolloutAction::Undo { revision: None, cause: String::new() };
     for (id, verb) in
@@ -87,8 +87,8 @@ fn growth_is_refused_when_the_database_file_nears_the_quota_although_little_is_i
     assert_eq!(rig.command("p1", create("other", 1)), "Accepted");
     rig.run(Input::StoreSize { in_use: QUOTA / 10, allocated: QUOTA / 100 * 90 });
     rig.command("p2", create("more", 1));
-    let refused = Verdict::Refused(Refusal::StoreFull { used: QUOTA / 100 * 90, quota: QUOTA });
-    assert_eq!(rig.outcomes["p2"].verdict, refused);
+    let refused = Decision::Refused(Refusal::StoreFull { used: QUOTA / 100 * 90, quota: QUOTA });
+    assert_eq!(rig.outcomes["p2"].decision, refused);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use contract::command::Refusal;
 use contract::rollout::Drain;
 
-use super::releases::{create_spec, rolling, with_strategy};
+use super::rollouts::{create_spec, rolling, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
 

@@ -25,8 +25,8 @@ fn an_operation_on_an_unknown_or_locked_group_is_refused() {
     assert_eq!(rig.command("c1", operate("web", Act::Stop, 0)), "Refused(GroupUnknown)");
     rig.command("c2", create("web", 1));
     for (number, act) in [Act::Start, Act::Stop, Act::Restart, Act::Nothing].into_iter().enumerate() {
-        let verdict = rig.command(&format!("l{number}"), operate("web", act, 0));
-        assert_eq!(verdict, "Refused(Locked { operation: Deploying })");
+        let decision = rig.command(&format!("l{number}"), operate("web", act, 0));
+        assert_eq!(decision, "Refused(Locked { operation: Deploying })");
     }
     rig.advance(2);
     rig.command("c3", remove("web"));

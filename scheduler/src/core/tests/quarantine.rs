@@ -166,8 +166,8 @@ fn a_command_whose_application_panics_is_refused_once_and_changes_nothing() {
     rig.command("web", create("web", 2));
     rig.advance(60);
     let record = rig.record("web");
-    let verdict = rig.command("worse", patch("web", "panic-in-command"));
-    assert!(verdict.contains("panicked while it applied the command: on purpose"), "{verdict}");
+    let decision = rig.command("worse", patch("web", "panic-in-command"));
+    assert!(decision.contains("panicked while it applied the command: on purpose"), "{decision}");
     assert_eq!(rig.record("web"), record);
     let sequence = rig.sequence;
     assert_eq!(rig.core.cursor().sequence, sequence, "the command is not read again");
@@ -226,8 +226,8 @@ fn a_placement_that_the_store_refuses_quarantines_its_group_and_the_others_are_s
     assert_eq!(effects, []);
     rig.run_refusing(Input::Command(small), &refuse);
     assert_eq!((rig.all_pods("large").len(), rig.all_pods("small").len()), (0, 2));
-    let verdicts: Vec<String> = ["large", "small"].map(|id| format!("{:?}", rig.outcomes[id].verdict)).into();
-    assert_eq!(verdicts, ["Accepted", "Accepted"], "the records of both groups are stored");
+    let decisions: Vec<String> = ["large", "small"].map(|id| format!("{:?}", rig.outcomes[id].decision)).into();
+    assert_eq!(decisions, ["Accepted", "Accepted"], "the records of both groups are stored");
     let reason = "the store refused to store it: etcdserver: request is too large";
     assert_eq!(rig.quarantined(), [format!("group large: {reason}")]);
     rig.advance(5);
@@ -251,10 +251,10 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_are_commands_that_
     assert_eq!(without_events(rig.input(Input::Command(other))), []);
     let reason = "etcdserver: request is too large".to_owned();
     rig.run_refusing(Input::Committed { id, result: CommitResult::Invalid { reason } }, &refuse);
-    let verdict = |rig: &Rig, id: &str| format!("{:?}", rig.outcomes[id].verdict);
-    assert!(verdict(&rig, "large").contains("the store refused to store it"), "{}", verdict(&rig, "large"));
-    assert!(verdict(&rig, "stop").starts_with("Refused"), "{}", verdict(&rig, "stop"));
-    assert_eq!(verdict(&rig, "other"), "Accepted");
+    let decision = |rig: &Rig, id: &str| format!("{:?}", rig.outcomes[id].decision);
+    assert!(decision(&rig, "large").contains("the store refused to store it"), "{}", decision(&rig, "large"));
+    assert!(decision(&rig, "stop").starts_with("Refused"), "{}", decision(&rig, "stop"));
+    assert_eq!(decision(&rig, "other"), "Accepted");
     assert_eq!(rig.core.cursor().sequence, rig.sequence);
     assert_eq!((rig.group("large"), rig.all_pods("other").len()), (None, 1));
     assert_eq!(rig.command("again", create("large", 1)), "Accepted", "the name is free");

@@ -2,7 +2,7 @@
 
 use contract::command::{Refusal, Removal};
 
-use super::releases::{create_spec, rolling, with_strategy};
+use super::rollouts::{create_spec, rolling, with_strategy};
 use super::upgrades::image;
 use super::*;
 

@@ -154,8 +154,8 @@ fn an_incomplete_corrupt_newer_or_unintended_restore_is_refused_and_changes_noth
     let parts = send(&mut rig, "r1", &text);
     let refused = |rig: &mut Rig, id: &str, verb: Verb, reason: &str| {
         let before = state(&rig.store);
-        let verdict = rig.command(id, verb);
-        assert!(verdict.starts_with("Refused") && verdict.contains(reason), "{verdict}");
+        let decision = rig.command(id, verb);
+        assert!(decision.starts_with("Refused") && decision.contains(reason), "{decision}");
         assert_eq!((state(&rig.store), rig.stepped_down.take()), (before, None));
     };
     refused(&mut rig, "f1", finish("r1", parts, false), "holds 1 PodGroups");

@@ -4,7 +4,7 @@ use contract::command::{Refusal, RolloutAction};
 use contract::record::{RevisionOutcome, RevisionRecord};
 use contract::rollout_view::RevisionsView;
 
-use super::releases::{create_spec, rolling, rollout, undo, with_strategy};
+use super::rollouts::{create_spec, rolling, rollout, undo, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
 

@@ -70,7 +70,11 @@ fn while_the_store_is_behind_new_commands_wait_and_no_leader_reconciles() {
     let (mut rig, before) = rewound();
     let replayed = rig.delivery("old", create("old", 1));
     rig.run(Input::Command(Delivery { stored_at: Some(1), ..replayed }));
-    assert_eq!(rig.outcomes["old"].verdict, contract::command::Verdict::Accepted, "the command is older than the loss");
+    assert_eq!(
+        rig.outcomes["old"].decision,
+        contract::command::Decision::Accepted,
+        "the command is older than the loss"
+    );
     for number in 0..40 {
         let new = rig.delivery(&format!("n{number}"), create(&format!("new{number}"), 1));
         rig.run(Input::Command(new));

@@ -4,7 +4,7 @@ use contract::command::{Operation, Refusal};
 use contract::rollout::{Amount, StrategyType};
 use serde_json::{Value, json};
 
-use super::releases::{create_spec, rolling, with_strategy};
+use super::rollouts::{create_spec, rolling, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
 

@@ -1,6 +1,6 @@
 //! The switches (read-only, maintenance, guard, engine on/off) and constraints reach every node and survive a takeover.
 
-use contract::command::{Operation, Refusal, Verdict};
+use contract::command::{Decision, Operation, Refusal};
 use contract::switches::{Constraint, EngineRecord, Switches};
 
 use super::*;
@@ -48,11 +48,15 @@ fn a_read_only_engine_refuses_every_change_but_its_own_configuration() {
         for (number, verb) in changes.into_iter().chain([constraint, callback, avoid("a", true)]).enumerate() {
             let id = format!("r{number}");
             rig.command(&id, verb);
-            assert_eq!(rig.outcomes[&id].verdict, Verdict::Refused(Refusal::ReadOnly), "{number}");
+            assert_eq!(rig.outcomes[&id].decision, Decision::Refused(Refusal::ReadOnly), "{number}");
         }
         rig.take_over();
         rig.command("late", remove("web"));
-        assert_eq!(rig.outcomes["late"].verdict, Verdict::Refused(Refusal::ReadOnly), "read-only survives a takeover");
+        assert_eq!(
+            rig.outcomes["late"].decision,
+            Decision::Refused(Refusal::ReadOnly),
+            "read-only survives a takeover"
+        );
         assert_eq!(rig.command("c3", configure(Some(false), Some(false))), "Accepted");
         rig.advance(1);
         assert_eq!(rig.command("c4", remove("web")), "Accepted");
@@ -213,8 +217,8 @@ fn a_malformed_constraint_is_refused() {
     let mut rig = rig(&["a"]);
     for (number, (kind, value)) in [("no de", "a"), ("", "a"), ("node", "/(/")].into_iter().enumerate() {
         let constraint = Constraint { kind: kind.to_owned(), equal: false, value: value.to_owned(), soft: true };
-        let verdict = rig.command(&format!("c{number}"), Verb::SetConstraint { constraint });
-        assert!(verdict.starts_with("Refused(Malformed"), "{kind:?} {value:?}: {verdict}");
+        let decision = rig.command(&format!("c{number}"), Verb::SetConstraint { constraint });
+        assert!(decision.starts_with("Refused(Malformed"), "{kind:?} {value:?}: {decision}");
     }
     let long = Constraint { kind: "node".to_owned(), value: "x".repeat(513), ..Constraint::default() };
     assert!(rig.command("long", Verb::SetConstraint { constraint: long }).starts_with("Refused(Limit"));

@@ -1,9 +1,9 @@
 //! A takeover moves no instance, loses no decision and declares no node lost too early.
 
-use super::releases::{create_spec, rolling, with_strategy};
+use super::rollouts::{create_spec, rolling, with_strategy};
 use super::upgrades::{image, patch};
 use super::*;
-use contract::command::{Refusal, Verdict};
+use contract::command::{Decision, Refusal};
 use contract::rollout::PodReplacement;
 
 use crate::core::io::{Faults, Mirror, Mutant};
@@ -185,7 +185,7 @@ fn a_group_with_unreadable_records_is_spared_and_its_name_stays_in_use() {
         }
         assert_eq!(rig.group("api").expect("the other group").state, RunState::Success);
         rig.command("c3", create("web", 1));
-        assert_eq!(rig.outcomes["c3"].verdict, Verdict::Refused(Refusal::GroupExists));
+        assert_eq!(rig.outcomes["c3"].decision, Decision::Refused(Refusal::GroupExists));
     }
 }
 

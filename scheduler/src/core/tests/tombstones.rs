@@ -1,6 +1,6 @@
 //! A stateful instance never runs twice, also when it is removed and created again while its node is lost.
 
-use super::releases::rolling;
+use super::rollouts::rolling;
 use super::*;
 use contract::command::Removal;
 
@@ -75,8 +75,8 @@ fn the_name_of_a_removed_group_stays_in_use_until_its_lost_node_returns() {
                 let mut again = spec("db", 2);
                 again.pod.containers[0].volumes = vec!["/data".to_owned()];
                 let create = Verb::CreateGroup { spec: Box::new(again) };
-                let verdict = rig.command("c3", create.clone());
-                assert!(verdict.contains(&format!("may still run on {lost}, which is lost")), "{verdict}");
+                let decision = rig.command("c3", create.clone());
+                assert!(decision.contains(&format!("may still run on {lost}, which is lost")), "{decision}");
                 assert!(rig.copies("db").values().all(|copies| *copies <= 1), "{:?}", rig.copies("db"));
                 rig.unreachable.clear();
                 rig.advance(60);

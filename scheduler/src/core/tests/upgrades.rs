@@ -46,8 +46,8 @@ fn a_patch_is_accepted_for_a_group_that_is_not_locked_or_is_being_upgraded() {
     rig.advance(2);
     let mut flawed = image("web", "");
     flawed.annotation = "[]".to_owned();
-    let verdict = rig.command("c4", patch("web", flawed));
-    assert!(verdict.contains("Pod.Containers[0].Image") && verdict.contains("Pod.Annotation"), "{verdict}");
+    let decision = rig.command("c4", patch("web", flawed));
+    assert!(decision.contains("Pod.Containers[0].Image") && decision.contains("Pod.Annotation"), "{decision}");
     assert_eq!(rig.command("c5", patch("web", image("web", "v1"))), "Accepted");
     assert_eq!(rig.command("c6", replica("web", 2)), "Refused(Locked { operation: Upgrading })");
     assert_eq!(rig.command("c7", remove("web")), "Refused(Locked { operation: Upgrading })");
@@ -142,14 +142,14 @@ fn an_unschedulable_patch_is_accepted_and_its_reason_is_shown_until_the_next_ope
 #[test]
 fn the_bytes_of_specs_in_use_at_the_same_time_are_bounded() {
     let mut rig = web(3);
-    let mut verdicts = Vec::new();
+    let mut decisions = Vec::new();
     for number in 0..14 {
         let mut pod = image("web", &format!("v{number}"));
         pod.containers[0].env = (0..200).map(|entry| format!("K{entry}={}", "x".repeat(1_000))).collect();
-        verdicts.push(rig.command(&format!("p{number}"), patch("web", pod)));
+        decisions.push(rig.command(&format!("p{number}"), patch("web", pod)));
     }
-    assert_eq!(verdicts[..2], ["Accepted", "Accepted"]);
-    assert!(verdicts[13].starts_with("Refused(Limit"), "{verdicts:?}");
+    assert_eq!(decisions[..2], ["Accepted", "Accepted"]);
+    assert!(decisions[13].starts_with("Refused(Limit"), "{decisions:?}");
 }
 
 /// A leader whose commit of the second of three updates is in flight for 150 s, and a patch that waits behind it.

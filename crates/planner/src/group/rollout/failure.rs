@@ -79,7 +79,7 @@ impl Planning<'_> {
     }
 
     /// Returns to the last completed revision. The rollout towards it starts with the next plan.
-    pub(super) fn roll_back_release(&mut self, release: &RolloutState) {
+    pub(super) fn start_rollback(&mut self, release: &RolloutState) {
         let (Some(proven), Some(failure)) = (self.completed_version(), &release.failure) else { return };
         let instance = failure.instances.first().copied().unwrap_or(1);
         let why = format!("rolled back from revision {} to revision {proven}: {}", release.target, failure.message());

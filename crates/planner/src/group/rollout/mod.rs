@@ -104,7 +104,7 @@ impl Planning<'_> {
             self.wake(timestamp(at));
         }
         match decision.response {
-            FailureResponse::Rollback(_) => return self.roll_back_release(&decision.state),
+            FailureResponse::Rollback(_) => return self.start_rollback(&decision.state),
             FailureResponse::Hold(_) => self.set_paused_error(&decision.state),
             FailureResponse::Fine | FailureResponse::Continue(_) => self.clear_paused_error(),
         }

@@ -1,4 +1,4 @@
-//! `rollout`, `gate`, `drained`, `apply` and `delete` of groups whose changes are releases.
+//! `rollout`, `gate`, `drained`, `apply` and `delete` of groups whose changes are rollouts.
 
 use serde_json::{Value, json};
 
