@@ -17,6 +17,7 @@ mod no_image;
 mod node_loss;
 mod nodes;
 mod notices;
+mod old_clients;
 mod operations;
 mod outage;
 mod ports;
