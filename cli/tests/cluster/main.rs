@@ -25,7 +25,10 @@ mod readme;
 #[path = "../../../notifier/tests/deliver/receiver.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "the notifier's own tests use more of it, in their own manner")]
 mod receiver;
+#[path = "../../../apiserver/tests/api/access/requests.rs"]
+mod requests;
 mod rewound;
+mod roles;
 mod rollouts;
 mod switches;
 mod tls;
