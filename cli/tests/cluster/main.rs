@@ -6,6 +6,7 @@
 mod access;
 mod backup;
 mod bus_keys;
+mod canaries;
 mod cluster;
 mod contract;
 mod dependencies;
