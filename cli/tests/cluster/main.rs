@@ -13,6 +13,7 @@ mod dependencies;
 mod docker;
 mod failover;
 mod forged;
+mod generated;
 mod healing;
 mod no_image;
 mod node_loss;
