@@ -191,6 +191,11 @@ mod tests {
         assert_eq!(config.address(), IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert!(!Config::parse_from(["deployd-agent"]).address().is_unspecified());
         assert!(Config::try_parse_from(["deployd-agent", "--name", "a b"]).is_err());
+    }
+
+    #[test]
+    fn ports_are_published_on_the_address_of_the_node_unless_an_operator_chooses() {
+        let config = Config::parse_from(["deployd-agent", "--name", "n1", "--advertise-ip", "127.0.0.1"]);
         assert_eq!(config.publish_address(), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), "not on all addresses");
         let all = Config::parse_from(["deployd-agent", "--advertise-ip", "127.0.0.1", "--publish-ip", "0.0.0.0"]);
         assert_eq!(all.publish_address(), Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use contract::access::AnonymousBinding;
 use contract::name::NodeName;
 use devcluster::plan::{NodeLabel, Settings};
 
@@ -56,6 +57,10 @@ pub struct Up {
     /// Name of a node whose agent you start yourself: `up` writes its keys to DIR/keys. May be repeated
     #[arg(long = "extra-node", value_name = "NAME")]
     pub extra_nodes: Vec<NodeName>,
+    /// Clients without a token that are let in, beside programs of your own user: `ROLE[@NAMESPACE] from SOURCE`, where the source
+    /// is a network, uid:N or any. May be repeated
+    #[arg(long, env = "DEPLOYD_ANONYMOUS", value_name = "BINDING", value_delimiter = ';')]
+    pub anonymous: Vec<AnonymousBinding>,
     /// Use only flags that the previous version knows: no keys on the bus, so any process of this machine can command every
     /// node, and no callbacks to this machine. For tests of two versions side by side
     #[arg(long, hide = true)]
@@ -75,6 +80,7 @@ impl Up {
             lost_after: self.lost_after,
             failover_grace: self.failover_grace,
             extra_nodes: self.extra_nodes.clone(),
+            anonymous: self.anonymous.clone(),
             previous_flags: self.previous_flags,
         }
     }

@@ -16,7 +16,7 @@ const GROUP: &str = "forged.web.web";
 const WITHIN: Duration = Duration::from_secs(60);
 
 impl Cluster {
-    async fn bus(&self, member: Member, name: &str) -> Bus {
+    pub(crate) async fn bus(&self, member: Member, name: &str) -> Bus {
         let identity = Identity { member, name: name.parse().expect("a name") };
         let nats = self.state()["nats"].as_str().expect("a URL").to_owned();
         let args = Args { credentials_file: Some(Keys::of(self.folder()).bus(&identity)), ..Args::at(nats) };

@@ -6,17 +6,21 @@
 mod access;
 mod backup;
 mod bus_keys;
+mod canaries;
 mod cluster;
 mod contract;
 mod dependencies;
 mod docker;
 mod failover;
 mod forged;
+mod generated;
 mod healing;
+mod measured;
 mod no_image;
 mod node_loss;
 mod nodes;
 mod notices;
+mod old_clients;
 mod operations;
 mod outage;
 mod ports;
@@ -24,7 +28,10 @@ mod readme;
 #[path = "../../../notifier/tests/deliver/receiver.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "the notifier's own tests use more of it, in their own manner")]
 mod receiver;
+#[path = "../../../apiserver/tests/api/access/requests.rs"]
+mod requests;
 mod rewound;
+mod roles;
 mod rollouts;
 mod switches;
 mod tls;

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
 
 use fabric::local::{EtcdServer, NatsServer, Syncing, free_port, open_accounts};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::cluster::{program, repository, text};
@@ -101,6 +104,53 @@ async fn a_control_plane_with_tls_everywhere_is_set_up_as_the_page_says() {
     let plain = secure.api.replace("https://", "http://");
     let output = secure.deployctl(&["--api", &plain, "node", "list"]).await;
     assert!(!output.status.success() && text(&output).contains("write https://"), "{}", text(&output));
+}
+
+/// What a server that asks for no certificate would answer.
+async fn greeted(port: u16, words: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+    stream.write_all(words.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    // The server keeps a connection open until it gives up on the handshake.
+    let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_certificate_joins_neither_nats_nor_etcd() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let output = deployctl(dir.path(), &["ca", "init", "tls", "--host", "deployd.example"]).await;
+    assert!(output.status.success(), "{}", text(&output));
+    let here = |line: &String| line.replace("tls/", &format!("{}/tls/", dir.path().display()));
+    let (routes, port, peers) = (free_port(), free_port(), free_port());
+    let tls = block("conf nats").iter().map(|line| here(line) + "\n").collect::<String>();
+    // JetStream of a cluster wants a route; the other server is not there yet.
+    let other = free_port();
+    let cluster =
+        format!("name: deployd\nlisten: \"127.0.0.1:{routes}\"\nroutes: [\"nats://127.0.0.1:{other}\"]\n{tls}");
+    let accounts = format!("server_name: first\ncluster {{\n{cluster}}}\n{}", open_accounts());
+    let _nats =
+        NatsServer::start_configured(&dir.path().join("nats"), 0, Syncing::Always, &accounts).await.expect("NATS");
+    let route = greeted(routes, "CONNECT {\"verbose\":true}\r\nPING\r\n").await;
+    // Without TLS it begins with INFO.
+    assert_eq!(route, "");
+
+    let mut flags: Vec<String> =
+        block("conf etcd").iter().filter(|line| line.starts_with("--peer-")).map(here).collect();
+    let url = format!("https://127.0.0.1:{peers}");
+    flags.push(format!("--listen-peer-urls={url}"));
+    flags.push(format!("--initial-advertise-peer-urls={url}"));
+    flags.push(format!("--initial-cluster=local={url}"));
+    let _etcd = EtcdServer::start_with(&dir.path().join("etcd"), port, &flags).await.expect("an etcd");
+    let plain = greeted(peers, "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert!(!plain.contains("200 OK"), "{plain}");
+    let ca = std::fs::read(dir.path().join("tls/ca.pem")).expect("the CA");
+    let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
+    let client = fabric::http::client_with(Duration::from_secs(5), |builder| builder.tls_certs_only([ca.clone()]));
+    let asked = client.get(format!("{url}/version")).send().await;
+    assert!(asked.is_err(), "etcd answers a peer without a certificate: {asked:?}");
+    let version = client.get(format!("http://127.0.0.1:{port}/version")).send().await.expect("etcd answers clients");
+    assert!(version.status().is_success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

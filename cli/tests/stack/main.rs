@@ -15,4 +15,5 @@ mod install;
 mod one_machine;
 mod package;
 mod project;
+mod rights;
 mod units;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use contract::access::AnonymousBinding;
 use contract::bus::{Identity, Member};
 use contract::name::NodeName;
 use fabric::bus_accounts::{self, User};
@@ -58,6 +59,8 @@ pub struct Settings {
     pub failover_grace: Option<Duration>,
     /// Nodes whose agents the user starts: they get keys and no process.
     pub extra_nodes: Vec<NodeName>,
+    /// Clients without a token that are let in beside the own user's.
+    pub anonymous: Vec<AnonymousBinding>,
     /// Only flags that the previous version knows, so no keys on the bus and no access control: for tests of two
     /// versions side by side.
     pub previous_flags: bool,
@@ -287,7 +290,11 @@ fn apiserver(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
 
 /// Lets programs of the own user use the API without a token. Apiservers decide who may ask, schedulers what may be changed.
 fn anonymous(facts: &Facts<'_>) -> Vec<String> {
-    if facts.settings.previous_flags { Vec::new() } else { ["--anonymous", OWN_USER].map(str::to_owned).to_vec() }
+    if facts.settings.previous_flags {
+        return Vec::new();
+    }
+    let others = facts.settings.anonymous.iter().map(ToString::to_string);
+    std::iter::once(OWN_USER.to_owned()).chain(others).flat_map(|binding| ["--anonymous".to_owned(), binding]).collect()
 }
 
 /// The unix socket of an apiserver; none in a directory whose path is too long for the kernel.
@@ -370,7 +377,7 @@ fn key_flag(facts: &Facts<'_>, flag: &str, file: &Path) -> Vec<String> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use contract::access::{AnonymousBinding, Binding, Namespaces, Role, Source};
+    use contract::access::{Binding, Namespaces, Role, Source};
     use contract::callback_address::Filter;
 
     use super::*;
@@ -386,6 +393,7 @@ mod tests {
             lost_after: None,
             failover_grace: None,
             extra_nodes: Vec::new(),
+            anonymous: Vec::new(),
             previous_flags: false,
         }
     }
@@ -460,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_of_the_own_user_need_no_token_and_the_previous_version_gets_no_such_flag() {
+    fn only_programs_of_the_own_user_and_chosen_clients_need_no_token_and_the_previous_version_gets_no_such_flag() {
         let bindings = |settings: &Settings| {
             let knows = |child: &&Child| [ProcessKind::Apiserver, ProcessKind::Scheduler].contains(&child.role);
             let of = |child: &Child| -> Vec<AnonymousBinding> {
@@ -471,8 +479,11 @@ mod tests {
         };
         let (role, namespaces) = (Role::Admin, Namespaces::All);
         let own = AnonymousBinding { binding: Binding { role, namespaces }, source: Source::OwnUid };
-        assert_eq!(bindings(&settings(3)), vec![vec![own]; 4]);
-        let previous = Settings { previous_flags: true, ..settings(3) };
+        assert_eq!(bindings(&settings(3)), vec![vec![own.clone()]; 4]);
+        let console: AnonymousBinding = "deployer@* from 10.1.0.0/16".parse().unwrap();
+        let chosen = Settings { anonymous: vec![console.clone()], ..settings(3) };
+        assert_eq!(bindings(&chosen), vec![vec![own, console]; 4]);
+        let previous = Settings { previous_flags: true, ..chosen };
         assert_eq!(bindings(&previous), vec![Vec::new(); 4]);
     }
 

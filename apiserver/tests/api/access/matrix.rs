@@ -1,13 +1,14 @@
 //! Every route for every role, with and without a token, for own and foreign objects: what happens is what the tables in
 //! `contract::access` say. A later route is checked without a change here, or fails because it has no request.
 
-use contract::access::routes::{ROUTES, RouteRight};
+use contract::access::routes::ROUTES;
 use contract::access::{Principal, Role};
 use contract::event::{Event, Kind};
 use contract::streams::EVENTS;
 use contract::subjects;
 use reqwest::Client;
 
+use super::requests::{Concerns, Objects, Request, about, dependency, is_allowed};
 use super::{Person, client_at, group, records, request};
 use crate::leader::Leader;
 use crate::world::{Seen, World, seen};
@@ -15,102 +16,14 @@ use crate::world::{Seen, World, seen};
 const OWN: &str = "shop";
 const FOREIGN: &str = "bank2";
 
-/// What decides about a request.
-#[derive(Clone, Copy, PartialEq)]
-enum Concerns {
-    /// The namespace of its object.
-    Namespace,
-    /// Whether the client has the right anywhere.
-    Anything,
-}
-use Concerns::{Anything, Namespace};
-
-/// One request of a route about an object of a namespace.
-struct Request {
-    path: String,
-    body: Option<String>,
-    concerns: Concerns,
-}
-
+/// `locked...` groups exist and are never removed.
 fn name(namespace: &str) -> String {
     format!("locked.{namespace}")
 }
 
-fn dependency(namespace: &str) -> String {
-    format!(
-        r#"{{"Name":"dep-{namespace}","Namespace":"{namespace}","Containers":[{{"Image":"a"}}],"Annotation":"{{}}"}}"#
-    )
-}
-
-/// The request of a route. `locked...` groups exist and are never removed.
-fn about(route: &RouteRight, namespace: &str) -> Request {
+fn objects(namespace: &str) -> Objects {
     let name = name(namespace);
-    let spec = group(namespace, &name);
-    let with = |path: &str, query: &str, body: Option<&str>, concerns| Request {
-        path: format!("{path}{query}"),
-        body: body.map(str::to_owned),
-        concerns,
-    };
-    let named = format!("?name={name}");
-    let (query, body, concerns) = match (route.method, route.path) {
-        ("GET", "/api/podgroups" | "/api/rollouts" | "/api/revisions") => (named, None, Namespace),
-        ("GET", "/api/cntstatushistory") => (format!("{named}&instance=1"), None, Namespace),
-        ("POST", "/api/podgroups" | "/api/podgroups/plan") => (String::new(), Some(spec), Namespace),
-        ("PATCH", "/api/podgroups") => (format!("{named}&cmd=drained&instance=1"), None, Namespace),
-        ("DELETE", "/api/podgroups") => (named, None, Namespace),
-        ("GET" | "DELETE", "/api/depends") => (format!("?name=dep-{namespace}"), None, Namespace),
-        ("POST" | "PUT", "/api/depends") => (String::new(), Some(dependency(namespace)), Namespace),
-        ("GET", "/api/events" | "/api/ports" | "/api/policies") => (String::new(), None, Namespace),
-        ("PATCH", "/api/nodes") => (format!("?cmd=drift&from=n1&pg={name}"), None, Namespace),
-        ("POST", "/api/ports") => ("?cmd=validate".to_owned(), Some(r#"{"Ports":[7]}"#.to_owned()), Anything),
-        ("GET", "/api/operations") => ("?id=none".to_owned(), None, Anything),
-        ("DELETE", "/api/nodes") => ("?node=n1".to_owned(), None, Anything),
-        ("GET" | "DELETE", "/api/nodes/{name}") => {
-            return with("/api/nodes/n1", "", None, Anything);
-        }
-        ("PATCH", "/api/nodes/{name}") => return with("/api/nodes/n1", "?cmd=uncordon", None, Anything),
-        ("PATCH", "/api/status") => (String::new(), Some(r#"{"status":"start"}"#.to_owned()), Anything),
-        ("PUT", "/api/policies") => {
-            ("?namespace=other".to_owned(), Some(r#"{"Level":"baseline"}"#.to_owned()), Anything)
-        }
-        ("DELETE", "/api/policies") => ("?namespace=none".to_owned(), None, Anything),
-        ("POST" | "DELETE", "/api/notifies") => ("?callback=http://127.0.0.1:1/".to_owned(), None, Anything),
-        ("PATCH", "/api/constraints") => ("?type=node&value=n9".to_owned(), None, Anything),
-        ("PATCH", "/api/engine/config") => (String::new(), Some("{}".to_owned()), Anything),
-        ("POST", "/api/guard") => ("?work=true".to_owned(), None, Anything),
-        ("DELETE", "/api/tokens") => ("?id=none".to_owned(), None, Anything),
-        ("POST", "/api/tokens") => {
-            (String::new(), Some(r#"{"Principal":"new","Bindings":["viewer@none"]}"#.to_owned()), Anything)
-        }
-        ("PATCH", "/api/access") => (String::new(), Some(r#"{"Enforced":true}"#.to_owned()), Anything),
-        ("POST", "/api/restore") => (String::new(), Some(r#""Abort""#.to_owned()), Anything),
-        (
-            "GET",
-            "/api/status" | "/api/cluster" | "/api/nodes" | "/api/notifies" | "/api/constraints" | "/api/engine/config"
-            | "/api/guard" | "/api/deadletters" | "/debug/vars" | "/metrics" | "/api/backup" | "/api/tokens"
-            | "/api/access" | "/api/audit",
-        )
-        | ("PATCH", "/api/engine/maintenance")
-        | ("DELETE", "/api/constraints" | "/api/restore") => (String::new(), None, Anything),
-        other => panic!("no request for the route {other:?}"),
-    };
-    Request { path: format!("{}{query}", route.path), body, concerns }
-}
-
-/// Whether an answer shows that the client was allowed: it is neither a refusal nor the answer about an unknown object.
-fn is_allowed(seen: &Seen, route: &RouteRight, concerns: Concerns, namespace: &str) -> bool {
-    if [401, 403, 429].contains(&seen.status) {
-        return false;
-    }
-    let lists = ["/api/events", "/api/ports", "/api/policies"];
-    match (route.method, route.path) {
-        ("GET", path) if lists.contains(&path) => {
-            seen.text.contains(&format!("\"{}\"", name(namespace)))
-                || seen.text.contains(&format!("\"Namespace\": \"{namespace}\""))
-        }
-        ("GET", "/api/cntstatushistory") => seen.text.contains("start"),
-        _ => concerns == Anything || seen.status != 404,
-    }
+    Objects { namespace: namespace.to_owned(), spec: group(namespace, &name), group: name }
 }
 
 /// One client: its principal, and how it sends requests.
@@ -185,14 +98,15 @@ async fn every_route_allows_exactly_what_the_tables_say() {
     let (mut cells, mut wrong) = (0, Vec::new());
     for route in &ROUTES {
         for namespace in [OWN, FOREIGN] {
-            let wanted = about(route, namespace);
+            let objects = objects(namespace);
+            let wanted = about(route, &objects);
             for sender in &senders {
                 let expected = match wanted.concerns {
-                    Namespace => sender.principal.may(route.right, Some(namespace)),
-                    Anything => sender.principal.may_somewhere(route.right),
+                    Concerns::Namespace => sender.principal.may(route.right, Some(namespace)),
+                    Concerns::Anything => sender.principal.may_somewhere(route.right),
                 };
                 let seen = sender.send(&world, route.method, &wanted).await;
-                let allowed = is_allowed(&seen, route, wanted.concerns, namespace);
+                let allowed = is_allowed((seen.status, &seen.text), route, wanted.concerns, &objects);
                 if allowed != expected || seen.status >= 500 {
                     let who = (&sender.principal.name, sender.header.is_some());
                     wrong.push(format!("{} {} {who:?}: {} {}", route.method, wanted.path, seen.status, seen.text));
@@ -214,7 +128,7 @@ async fn no_route_answers_a_client_that_is_not_known_and_the_health_endpoints_al
     let world = World::guarded(&[]).await;
     let _leader = Leader::enforcing(&world.bus, Vec::new(), &[]).await;
     for route in &ROUTES {
-        let wanted = about(route, OWN);
+        let wanted = about(route, &objects(OWN));
         let seen = seen(
             request(&world.client, route.method, world.at(&wanted.path), wanted.body.as_deref()).send().await.unwrap(),
         )

@@ -6,6 +6,7 @@ mod lists;
 mod matrix;
 mod peers;
 mod redaction;
+mod requests;
 mod tokens;
 
 use std::net::{IpAddr, Ipv4Addr};
