@@ -163,7 +163,9 @@ pub(super) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, slots: &[S
 }
 
 fn is_confirmed_gone(leading: &Leading<'_>, name: &GroupName, instance: u32, slot: &Slot) -> bool {
-    let Some(node) = slot.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
+    let Some(node) = slot.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::MovesBeforeRemoval)) else {
+        return true;
+    };
     // Docker that does not answer proves nothing about containers, nor does a lost node. The planner decides which instances
     // need not wait.
     let blind = |node| leading.state.nodes.get(node).is_some_and(|host| host.engine != EngineState::Up);
