@@ -20,7 +20,7 @@ impl Source {
     }
     /// Lines before the first test module, without comments, with their numbers.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let starts = ["#[cfg(test)]\nmod ", "#[cfg(test)]\npub(super) mod "];
+        let starts = ["", "pub(super) ", "pub(crate) "].map(|public| format!("#[cfg(test)]\n{public}mod "));
         let end = starts.iter().filter_map(|start| self.text.find(start)).min().unwrap_or(self.text.len());
         self.text[..end]
             .lines()
