@@ -25,7 +25,7 @@ Exit codes:
   2  the command line is wrong
   3  an experiment could not be performed
 
-Experiments: leader-kill, any-kill, leader-stop, node-cut, engine-loss, agent-steps, stream-loss, store-stop,
+Experiments: leader-kill, any-kill, leader-stop, node-cut, engine-loss, agent-steps, stream-loss, store-stop, \
 malformed. docs/reliability.md explains each of them and each figure.")]
     Chaos(Chaos),
     /// Measure deployd beside the engine's own API and Swarm mode

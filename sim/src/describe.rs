@@ -68,8 +68,8 @@ pub fn agent_input(input: &agent_io::Input) -> String {
             format!("inventory {}", seen.join(" "))
         }
         Input::Inspected { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
-        Input::ActionDone { action: step, result, .. } => {
-            format!("stepped: {} {}", self::step(step), step_result(result))
+        Input::ActionDone { action, result, .. } => {
+            format!("action done: {} {}", self::action(action), action_result(result))
         }
         Input::Fetched { image, result } => format!("fetched {image}: {result:?}"),
         Input::Engine(state) => format!("engine {state:?}"),
@@ -86,27 +86,27 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
             format!("persists {id}: order {} {:?}", ledger.order.fence, ledger.order.pods.keys())
         }
         Effect::Reply { inbox, reply } => format!("replies {inbox}: {reply:?}"),
-        Effect::Perform { action: step, .. } => format!("step: {}", self::step(step)),
+        Effect::Perform { action, .. } => format!("performs: {}", self::action(action)),
         Effect::Fetch { image } => format!("fetches {image}"),
         Effect::TakeInventory => "takes inventory".to_owned(),
         Effect::Publish(message) => format!("publishes {}", report(message)),
     }
 }
 
-pub fn step(step: &agent_io::Action) -> String {
-    use agent_io::Action as Step;
-    match step {
-        Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
-        Step::Replace { old, pod, index, .. } => format!("replace {old} by {pod} [{index}]"),
-        Step::Update { id, pod, spec, .. } => format!("update {id} of {pod} to version {}", spec.version),
-        Step::ReadEnd { id } => format!("read the end of {id}"),
-        Step::Start { id } => format!("start {id}"),
-        Step::Stop { id, .. } => format!("stop {id}"),
-        Step::Remove { id, .. } => format!("remove {id}"),
+pub fn action(action: &agent_io::Action) -> String {
+    use agent_io::Action;
+    match action {
+        Action::Create { pod, index, .. } => format!("create {pod} [{index}]"),
+        Action::Replace { old, pod, index, .. } => format!("replace {old} by {pod} [{index}]"),
+        Action::Update { id, pod, spec, .. } => format!("update {id} of {pod} to version {}", spec.version),
+        Action::ReadEnd { id } => format!("read the end of {id}"),
+        Action::Start { id } => format!("start {id}"),
+        Action::Stop { id, .. } => format!("stop {id}"),
+        Action::Remove { id, .. } => format!("remove {id}"),
     }
 }
 
-pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::ActionFailure>) -> String {
+pub fn action_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::ActionFailure>) -> String {
     match result {
         Ok(Some(seen)) => format!("-> {} {:?}", seen.id, seen.phase),
         Ok(None) => "-> gone".to_owned(),
@@ -117,8 +117,8 @@ pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::Ac
 pub fn command(command: &Command) -> String {
     let what = match &command.verb {
         Verb::CreateGroup { spec } => {
-            let changed_by = serde_json::Value::Object(rollout_fields(spec));
-            format!("create {} x{} {} {changed_by}", spec.name, spec.num_instances, pod(&spec.pod))
+            let fields = serde_json::Value::Object(rollout_fields(spec));
+            format!("create {} x{} {} {fields}", spec.name, spec.num_instances, pod(&spec.pod))
         }
         Verb::RemoveGroup { name, removal } => format!("remove {name} {removal:?}"),
         Verb::Replica { name, num_instances, restart_policy } => {

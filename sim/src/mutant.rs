@@ -10,15 +10,15 @@ pub enum Mutant {
     /// Agents acknowledge orders they do not keep on disk.
     NoLedger,
     /// Agents acknowledge orders before they are on disk.
-    AcknowledgesFirst,
+    AcknowledgesBeforeStoring,
     /// Agents apply a change of an order to whatever order they have.
-    AnyBase,
+    IgnoresDeltaBase,
     /// Agents list their containers once, and trust their memory after the engine was away.
     ListsOnce,
     /// Agents start an action while another one of the same instance is in flight.
-    WorksTwice,
+    ActsTwice,
     /// The leader takes the report of one pod of an instance for all of its pods.
-    CountsByName,
+    MixesUpPods,
     /// The leader acts before its decision is stored.
     EffectsBeforeCommit,
     /// A command seen twice takes effect twice.
@@ -26,79 +26,79 @@ pub enum Mutant {
     /// A new leader considers silent nodes lost immediately.
     NoFailoverGrace,
     /// The leader schedules while scheduling is off, and accepts changes while the cluster is read-only.
-    NoBrakes,
+    IgnoresSwitches,
     /// A group takes stream ports that another group owns.
     NoPortClaims,
     /// An instance starts on another node before its former node has removed it.
-    NoLettingGo,
+    MovesBeforeRemoval,
     /// An upgrade starts stopped instances.
     ForgetsStops,
     /// A move takes the lock of another operation.
     NoLock,
     /// A patch gets the version that its client sent.
-    ClientsVersion,
+    TakesClientVersion,
     /// A rollback takes the number of the version it returns to.
     VersionGoesBack,
     /// The orders of a new leader contain no dependency pods.
-    ForgetsPairs,
+    ForgetsDependencies,
     /// Instances that do not run need no dependency pods.
-    NeedsOfRunning,
+    IgnoresNeedsOfStopped,
     /// An agent does not keep on disk that a restart was done.
     ForgetsRestarts,
     /// A rollout continues without a confirmation.
-    ConfirmsItself,
+    SkipsConfirmations,
     /// The state of a rollout is not stored with the instances it changed.
-    ForgetsReleases,
+    ForgetsRollouts,
     /// A rollout exceeds maxSurge by two.
-    SurgesMore,
+    ExceedsMaxSurge,
     /// A rollout exceeds maxUnavailable by two.
-    TakesMore,
+    ExceedsMaxUnavailable,
     /// A rollout changes pods without draining them.
     SkipsDrains,
     /// A rollback also updates instances that already run its target.
-    SparesNobody,
+    SparesNothing,
     /// Orders do not spare the containers of orphaned groups.
-    SweepsOrphans,
+    RemovesOrphans,
     /// A new leader ignores cordons.
     ForgetsCordons,
     /// etcd stores commits without looking at the term.
-    NoGuard,
+    IgnoresTerms,
     /// etcd stores a late copy of an earlier commit over a later one of the same leader.
-    NoOrder,
+    StoresLateCommits,
 }
 
 impl Mutant {
     pub const ALL: [Self; 30] = [
         Self::NoFence,
         Self::NoLedger,
-        Self::AcknowledgesFirst,
-        Self::AnyBase,
+        Self::AcknowledgesBeforeStoring,
+        Self::IgnoresDeltaBase,
         Self::ListsOnce,
-        Self::WorksTwice,
-        Self::CountsByName,
+        Self::ActsTwice,
+        Self::MixesUpPods,
         Self::EffectsBeforeCommit,
         Self::NoDeduplication,
         Self::NoFailoverGrace,
-        Self::NoBrakes,
+        Self::IgnoresSwitches,
         Self::NoPortClaims,
-        Self::NoLettingGo,
+        Self::MovesBeforeRemoval,
         Self::ForgetsStops,
         Self::NoLock,
-        Self::ClientsVersion,
+        Self::TakesClientVersion,
         Self::VersionGoesBack,
-        Self::ForgetsPairs,
-        Self::NeedsOfRunning,
+        Self::ForgetsDependencies,
+        Self::IgnoresNeedsOfStopped,
         Self::ForgetsRestarts,
-        Self::ConfirmsItself,
-        Self::ForgetsReleases,
-        Self::SurgesMore,
-        Self::TakesMore,
+        Self::SkipsConfirmations,
+        Self::ForgetsRollouts,
+        Self::ExceedsMaxSurge,
+        Self::ExceedsMaxUnavailable,
         Self::SkipsDrains,
-        Self::SparesNobody,
-        Self::SweepsOrphans,
+        Self::SparesNothing,
+        Self::RemovesOrphans,
         Self::ForgetsCordons,
-        Self::NoGuard,
-        Self::NoOrder,
+        Self::IgnoresTerms,
+        Self::StoresLateCommits,
     ];
 
     pub fn of_agent(self) -> Option<agent_io::Mutant> {
@@ -106,68 +106,68 @@ impl Mutant {
             Self::NoFence => Some(agent_io::Mutant::NoFence),
             Self::NoLedger => Some(agent_io::Mutant::NoLedger),
             Self::ForgetsRestarts => Some(agent_io::Mutant::ForgetsRestarts),
-            Self::AcknowledgesFirst => Some(agent_io::Mutant::AcknowledgesFirst),
-            Self::AnyBase => Some(agent_io::Mutant::AnyBase),
+            Self::AcknowledgesBeforeStoring => Some(agent_io::Mutant::AcknowledgesBeforeStoring),
+            Self::IgnoresDeltaBase => Some(agent_io::Mutant::IgnoresDeltaBase),
             Self::ListsOnce => Some(agent_io::Mutant::ListsOnce),
-            Self::WorksTwice => Some(agent_io::Mutant::WorksTwice),
-            Self::CountsByName
+            Self::ActsTwice => Some(agent_io::Mutant::ActsTwice),
+            Self::MixesUpPods
             | Self::EffectsBeforeCommit
             | Self::NoDeduplication
             | Self::NoFailoverGrace
-            | Self::NoBrakes
+            | Self::IgnoresSwitches
             | Self::NoPortClaims
-            | Self::NoLettingGo
+            | Self::MovesBeforeRemoval
             | Self::ForgetsStops
             | Self::NoLock
-            | Self::ClientsVersion
+            | Self::TakesClientVersion
             | Self::VersionGoesBack
-            | Self::ForgetsPairs
-            | Self::NeedsOfRunning
-            | Self::ConfirmsItself
-            | Self::ForgetsReleases
-            | Self::SurgesMore
-            | Self::TakesMore
+            | Self::ForgetsDependencies
+            | Self::IgnoresNeedsOfStopped
+            | Self::SkipsConfirmations
+            | Self::ForgetsRollouts
+            | Self::ExceedsMaxSurge
+            | Self::ExceedsMaxUnavailable
             | Self::SkipsDrains
-            | Self::SparesNobody
-            | Self::SweepsOrphans
+            | Self::SparesNothing
+            | Self::RemovesOrphans
             | Self::ForgetsCordons
-            | Self::NoGuard
-            | Self::NoOrder => None,
+            | Self::IgnoresTerms
+            | Self::StoresLateCommits => None,
         }
     }
 
     pub fn of_scheduler(self) -> Option<scheduler_io::Mutant> {
         match self {
-            Self::CountsByName => Some(scheduler_io::Mutant::CountsByName),
+            Self::MixesUpPods => Some(scheduler_io::Mutant::MixesUpPods),
             Self::EffectsBeforeCommit => Some(scheduler_io::Mutant::EffectsBeforeCommit),
             Self::NoDeduplication => Some(scheduler_io::Mutant::NoDeduplication),
             Self::NoFailoverGrace => Some(scheduler_io::Mutant::NoFailoverGrace),
-            Self::NoBrakes => Some(scheduler_io::Mutant::NoBrakes),
+            Self::IgnoresSwitches => Some(scheduler_io::Mutant::IgnoresSwitches),
             Self::NoPortClaims => Some(scheduler_io::Mutant::NoPortClaims),
-            Self::NoLettingGo => Some(scheduler_io::Mutant::NoLettingGo),
+            Self::MovesBeforeRemoval => Some(scheduler_io::Mutant::MovesBeforeRemoval),
             Self::ForgetsStops => Some(scheduler_io::Mutant::ForgetsStops),
             Self::NoLock => Some(scheduler_io::Mutant::NoLock),
-            Self::ClientsVersion => Some(scheduler_io::Mutant::ClientsVersion),
+            Self::TakesClientVersion => Some(scheduler_io::Mutant::TakesClientVersion),
             Self::VersionGoesBack => Some(scheduler_io::Mutant::VersionGoesBack),
-            Self::ForgetsPairs => Some(scheduler_io::Mutant::ForgetsPairs),
-            Self::NeedsOfRunning => Some(scheduler_io::Mutant::NeedsOfRunning),
-            Self::ConfirmsItself => Some(scheduler_io::Mutant::ConfirmsItself),
-            Self::ForgetsReleases => Some(scheduler_io::Mutant::ForgetsReleases),
-            Self::SurgesMore => Some(scheduler_io::Mutant::SurgesMore),
-            Self::TakesMore => Some(scheduler_io::Mutant::TakesMore),
+            Self::ForgetsDependencies => Some(scheduler_io::Mutant::ForgetsDependencies),
+            Self::IgnoresNeedsOfStopped => Some(scheduler_io::Mutant::IgnoresNeedsOfStopped),
+            Self::SkipsConfirmations => Some(scheduler_io::Mutant::SkipsConfirmations),
+            Self::ForgetsRollouts => Some(scheduler_io::Mutant::ForgetsRollouts),
+            Self::ExceedsMaxSurge => Some(scheduler_io::Mutant::ExceedsMaxSurge),
+            Self::ExceedsMaxUnavailable => Some(scheduler_io::Mutant::ExceedsMaxUnavailable),
             Self::SkipsDrains => Some(scheduler_io::Mutant::SkipsDrains),
-            Self::SparesNobody => Some(scheduler_io::Mutant::SparesNobody),
-            Self::SweepsOrphans => Some(scheduler_io::Mutant::SweepsOrphans),
+            Self::SparesNothing => Some(scheduler_io::Mutant::SparesNothing),
+            Self::RemovesOrphans => Some(scheduler_io::Mutant::RemovesOrphans),
             Self::ForgetsCordons => Some(scheduler_io::Mutant::ForgetsCordons),
             Self::NoFence
             | Self::NoLedger
-            | Self::AcknowledgesFirst
-            | Self::AnyBase
+            | Self::AcknowledgesBeforeStoring
+            | Self::IgnoresDeltaBase
             | Self::ListsOnce
-            | Self::WorksTwice
+            | Self::ActsTwice
             | Self::ForgetsRestarts
-            | Self::NoGuard
-            | Self::NoOrder => None,
+            | Self::IgnoresTerms
+            | Self::StoresLateCommits => None,
         }
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Programs and the text that each contains only if it was built with the mutants.
 const MARKERS: [(&str, &str); 2] = [
-    ("deployd-scheduler", scheduler::core::faults::PANIC_MESSAGE),
-    ("deployd-agent", agent::core::faults::PANIC_MESSAGE),
+    ("deployd-scheduler", scheduler::core::mutants::PANIC_MESSAGE),
+    ("deployd-agent", agent::core::mutants::PANIC_MESSAGE),
 ];
 
 fn contains(program: &Path, marker: &str) -> bool {

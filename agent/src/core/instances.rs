@@ -67,7 +67,7 @@ impl Core {
             return self.cache.wait(key, Some(retry_at));
         }
         self.observe_instance(key, now);
-        if busy && !self.settings.faults.has(Mutant::WorksTwice) {
+        if busy && !self.settings.faults.has(Mutant::ActsTwice) {
             return;
         }
         // Each round that continues settles one fact about one pod, so the loop ends.

@@ -18,7 +18,7 @@ use contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub use super::faults::{Faults, Mutant};
+pub use super::mutants::{Faults, Mutant};
 
 /// The reply subject of a request, opaque to the core.
 pub type Inbox = String;

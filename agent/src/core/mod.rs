@@ -3,8 +3,8 @@
 //! The core reconciles one instance at a time, and only instances with news. It does nothing before the first inventory and
 //! removes nothing before it accepted an order: a new agent adopts the containers it finds and waits.
 
-pub mod faults;
 pub mod io;
+pub mod mutants;
 
 mod actions;
 mod cache;

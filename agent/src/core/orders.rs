@@ -249,7 +249,7 @@ impl Core {
         let mut ledger = self.ledger.clone();
         adopt(&mut ledger, &new.order, &new.requests, new.touched.as_ref());
         ledger.coming.clone_from(&new.coming);
-        if self.settings.faults.has(Mutant::AcknowledgesFirst) {
+        if self.settings.faults.has(Mutant::AcknowledgesBeforeStoring) {
             self.obey(new, now, out);
             return self.write(ledger, None, out);
         }

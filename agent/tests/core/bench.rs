@@ -296,6 +296,16 @@ impl Bench {
     }
 }
 
+pub(super) const A: &str = "a.v1-i1-d0";
+
+/// A node that runs `A`.
+pub(super) fn running() -> Bench {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(A).whole());
+    bench.take_actions();
+    bench
+}
+
 pub(super) fn actions_in(effects: &[Effect]) -> Vec<&Action> {
     effects
         .iter()

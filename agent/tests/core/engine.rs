@@ -3,17 +3,8 @@
 use contract::report::{EngineState, ReportMessage};
 use contract::state::RunState;
 
-use super::bench::{Bench, at, order, secs, seen, settings};
+use super::bench::{A, Bench, at, order, running, secs, seen, settings};
 use agent::core::io::{Effect, Input, Ledger, Phase, Settings};
-
-const A: &str = "a.v1-i1-d0";
-
-fn running() -> Bench {
-    let mut bench = Bench::new().start();
-    bench.order(order(1, 1).pod(A).whole());
-    bench.take_actions();
-    bench
-}
 
 #[test]
 fn any_first_input_requests_an_inventory() {

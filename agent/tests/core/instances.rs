@@ -4,17 +4,8 @@ use std::time::Duration;
 
 use contract::state::{RestartPolicy, RunState, TargetState};
 
-use super::bench::{Bench, actions_in, at, order, pod, secs, seen, settings};
+use super::bench::{A, Bench, actions_in, at, order, pod, running, secs, seen, settings};
 use agent::core::io::{Action, ActionFailure, Effect, Faults, Input, Ledger, Mutant, Phase, Settings};
-
-const A: &str = "a.v1-i1-d0";
-
-fn running() -> Bench {
-    let mut bench = Bench::new().start();
-    bench.order(order(1, 1).pod(A).whole());
-    bench.take_actions();
-    bench
-}
 
 #[test]
 fn an_ordered_pod_is_created_and_reported() {

@@ -4,15 +4,12 @@ use contract::order::OrderMessage;
 use contract::report::EngineState;
 use contract::state::{RestartPolicy, RunState, TargetState};
 
-use super::bench::{Bench, OrderBuilder, actions_in, at, order, pod, secs, seen};
+use super::bench::{self, A, Bench, OrderBuilder, actions_in, at, order, pod, secs, seen};
 use agent::core::io::{Action, ActionFailure, Effect, Input, Phase};
 
-const A: &str = "a.v1-i1-d0";
-
+/// The pod started ten seconds ago.
 fn running() -> Bench {
-    let mut bench = Bench::new().start();
-    bench.order(order(1, 1).pod(A).whole());
-    bench.take_actions();
+    let mut bench = bench::running();
     bench.pass(secs(10));
     bench
 }
@@ -294,11 +291,11 @@ fn a_stop_wins_over_a_restart_and_completes_it() {
     let message = order(1, 2).pod(A).asked(0, 1).whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     let persisted = effects.into_iter().find_map(|effect| bench.perform(effect)).expect("a write");
-    let under_way = bench.feed(persisted);
-    let under_way = receive(&mut bench, under_way);
-    assert_eq!(actions_in(&under_way), [&stop("m1")]);
+    let in_flight = bench.feed(persisted);
+    let in_flight = receive(&mut bench, in_flight);
+    assert_eq!(actions_in(&in_flight), [&stop("m1")]);
     bench.order(order(1, 3).pod_with(A, 1, TargetState::Stop, RestartPolicy::Always).asked(0, 1).whole());
-    bench.settle(under_way);
+    bench.settle(in_flight);
     assert_eq!(bench.take_actions(), [stop("m1")]);
     assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Exit, (0, 1)));
     bench.pass(secs(300));

@@ -5,19 +5,11 @@ use std::time::Duration;
 use contract::state::{RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
-use super::bench::{Bench, at, order, pod, secs};
+use super::bench::{A, Bench, at, order, pod, running, secs};
 use agent::core::io::{Action, Input, Phase};
 
-const A: &str = "a.v1-i1-d0";
 /// How long a container of these tests runs before it fails.
 const RUN: Duration = Duration::from_millis(200);
-
-fn running() -> Bench {
-    let mut bench = Bench::new().start();
-    bench.order(order(1, 1).pod(A).whole());
-    bench.take_actions();
-    bench
-}
 
 fn is_up(bench: &Bench) -> bool {
     bench.engine.containers["m1"].phase == Phase::Running

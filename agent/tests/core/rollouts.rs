@@ -6,18 +6,12 @@ use contract::spec::PodSpec;
 use contract::state::{HealthState, RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
-use super::bench::{Bench, OrderBuilder, at, order, pod, secs, seen};
+use super::bench::{A, Bench, OrderBuilder, at, order, pod, running, secs, seen};
 use agent::core::io::{Action, ActionFailure, Effect, ImageTrouble, Input, Phase};
 
-const OLD: &str = "a.v1-i1-d0";
+const OLD: &str = A;
 const NEW: &str = "a.v2-i1-d0";
 
-fn running() -> Bench {
-    let mut bench = Bench::new().start();
-    bench.order(order(1, 1).pod(OLD).whole());
-    bench.take_actions();
-    bench
-}
 fn no_image(text: &str, trouble: ImageTrouble) -> ActionFailure {
     ActionFailure::NoImage { text: text.to_owned(), trouble }
 }

@@ -156,10 +156,10 @@ async fn images_of_the_next_revision_are_pulled_while_the_pod_runs() {
             let number = u32::try_from(generation).expect("few");
             let fetch = Fetch { version: number, images: [image.to_owned()].into() };
             obey(&node, &order(generation, &[(&pod, Assignment { fetch: Some(fetch), ..always() }, &spec)])).await;
-            let is_told = |facts: &PodFacts| {
+            let is_over = |facts: &PodFacts| {
                 facts.fetched.as_ref().is_some_and(|it| it.version == number && it.state != FetchState::Coming)
             };
-            let facts = until(&mut node, &pod, is_told).await;
+            let facts = until(&mut node, &pod, is_over).await;
             assert_eq!(facts.fetched.as_ref().map(|it| it.state), Some(state), "{facts:?}");
             assert_eq!((facts.state, &facts.containers), (RunState::Success, &before), "it serves");
         }

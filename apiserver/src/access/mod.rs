@@ -242,7 +242,7 @@ impl Access {
 
     fn malformed(&self, flaw: HeaderFlaw, peer: Peer) -> Refused {
         match flaw {
-            HeaderFlaw::Twice => Refused::bad_request("the header Authorization is there twice; send it once"),
+            HeaderFlaw::Twice => Refused::bad_request("the header Authorization was sent twice; send it once"),
             HeaderFlaw::Malformed => match self.may_fail(peer) {
                 Ok(()) => self.failed(peer, &format!("the header Authorization holds no token; {LOG_IN}")),
                 Err(refused) => refused,

@@ -95,14 +95,14 @@ fn is_same(origin: &str, host: Option<&str>) -> bool {
     authority.is_some() && authority.map(str::to_ascii_lowercase) == host.map(str::to_ascii_lowercase)
 }
 
-/// The only value of a header. A header that is there twice is refused: two readers could take different ones.
+/// The only value of a header. A header that was sent twice is refused: two readers could take different ones.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
     let mut values = headers.get_all(name).iter();
     let Some(first) = values.next() else { return Ok(None) };
     match (first.to_str(), values.next()) {
         (Ok(text), None) => Ok(Some(text)),
         (Ok(_) | Err(_), _) => {
-            Err(Refused::bad_request(format!("the header {name} is not readable, or is there twice")))
+            Err(Refused::bad_request(format!("the header {name} is not readable, or was sent twice")))
         }
     }
 }

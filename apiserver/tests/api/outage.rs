@@ -51,9 +51,9 @@ async fn without_a_leader_a_used_key_is_refused_for_another_change_and_answered_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_leader_a_standby_answers_and_the_answer_is_marked_stale() {
     let world = World::start_with(&QUICK).await;
-    let nobody = world.get("/api/nodes").await;
-    assert_eq!(nobody.status, 503);
-    assert!(nobody.retry_after && nobody.message().contains("no scheduler answered"), "{}", nobody.text);
+    let unanswered = world.get("/api/nodes").await;
+    assert_eq!(unanswered.status, 503);
+    assert!(unanswered.retry_after && unanswered.message().contains("no scheduler answered"), "{}", unanswered.text);
     let _standby = Leader::start(&world.bus, Manner::StandsBy).await;
     let stale = world.get("/api/nodes").await;
     assert_eq!((stale.status, stale.stale), (202, true));

@@ -11,8 +11,8 @@ use super::Output;
 /// `deployctl token`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A token belongs to a principal, whose name the audit log and the history show. It allows what its bindings allow: a role in a
-namespace, `deployer@shop`; in those that begin alike, `viewer@team-*`; or in all, `admin@*`. `deployctl auth matrix` shows the
+A token belongs to a principal, whose name the audit log and the history show. It allows what its bindings allow: a role in a \
+namespace, `deployer@shop`; in those that begin alike, `viewer@team-*`; or in all, `admin@*`. `deployctl auth matrix` shows the \
 roles. A token is shown once, when it is created, and it ends after its time or when it is revoked.
 
 Examples:
@@ -117,7 +117,7 @@ pub enum AuthWhat {
     },
     /// Ask every client of the API who it is, or open the API to all of them with --off
     #[command(after_help = "\
-From then on a request needs a token, or a binding for clients without one (--anonymous of apiservers and schedulers). Other
+From then on a request needs a token, or a binding for clients without one (--anonymous of apiservers and schedulers). Other \
 requests are answered 401. A cluster that was upgraded from a version without access control is open until this command.
 
 Examples:
@@ -136,8 +136,8 @@ Examples:
 /// `deployctl audit`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-The leader writes one record for each command, in the transaction of its outcome, and each record holds the hash of the one
-before it. `verify` reads the whole log and computes the hashes again: exit code 0 and the number of records, or 1 and the
+The leader writes one record for each command, in the transaction of its outcome, and each record holds the hash of the one \
+before it. `verify` reads the whole log and computes the hashes again: exit code 0 and the number of records, or 1 and the \
 record that was changed or removed. The log keeps the last 20000 records.
 
 Examples:

@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 /// `deployctl backup`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-The file is a snapshot of the store: PodGroups, placements, revisions and switches. Specs may hold secrets in their
+The file is a snapshot of the store: PodGroups, placements, revisions and switches. Specs may hold secrets in their \
 environment, so protect the file; it is written with mode 0600. `deployctl restore` refuses a truncated or edited file.
 
 Examples:
@@ -26,9 +26,9 @@ pub struct Backup {
 /// `deployctl restore`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-For a cluster whose etcd was lost or wiped. Containers keep running, and the agents adopt those that the backup contains.
-Changes since the backup are undone: newer instances are removed, and removed ones are created again.
-The scheduler stages the parts of the file and verifies them before it changes anything. Run an interrupted restore again, or
+For a cluster whose etcd was lost or wiped. Containers keep running, and the agents adopt those that the backup contains. \
+Changes since the backup are undone: newer instances are removed, and removed ones are created again. \
+The scheduler stages the parts of the file and verifies them before it changes anything. Run an interrupted restore again, or \
 discard it with --abort.
 
 Examples:

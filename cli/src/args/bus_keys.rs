@@ -14,7 +14,7 @@ Writes to the folder, for each process and only where a file is missing:
   orders/SCHEDULER   the key that a scheduler signs orders with (--order-key-file)
   orders.pub         the public keys of the schedulers, for every agent and scheduler (--order-keys-file)
   nats-accounts.conf accounts, users and permissions for the NATS servers; it holds no secret
-Include the last file in the configuration of every NATS server and reload it: `include nats-accounts.conf`,
+Include the last file in the configuration of every NATS server and reload it: `include nats-accounts.conf`, \
 `nats-server --signal reload`. Processes that have a key in the folder keep their access; --remove ends it.
 
 Examples:

@@ -10,7 +10,7 @@ use super::Output;
 /// `deployctl events`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-Kinds: Accepted, Refused, Operation, Placed, Unplaceable, Incident, RolledBack, Release (steps of a rollout), Node, Engine
+Kinds: Accepted, Refused, Operation, Placed, Unplaceable, Incident, RolledBack, Release (steps of a rollout), Node, Engine \
 (switches of scheduling), Leader.
 
 Examples:

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 /// `deployctl health`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-http://HOST:PORT/PATH is healthy when it answers 2xx, tcp://HOST:PORT when it accepts connections. Exit code 1 when one is
+http://HOST:PORT/PATH is healthy when it answers 2xx, tcp://HOST:PORT when it accepts connections. Exit code 1 when one is \
 not; standard error says which.
 
 Examples:

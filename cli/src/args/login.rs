@@ -9,8 +9,8 @@ use super::Output;
 /// `deployctl login`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-The token is read from --token-file, DEPLOYD_TOKEN or the standard input; on a terminal deployctl asks for it and does not
-show what is typed. deployctl asks the API whether it accepts the token before it stores anything. Token, URLs and certificate
+The token is read from --token-file, DEPLOYD_TOKEN or the standard input; on a terminal deployctl asks for it and does not \
+show what is typed. deployctl asks the API whether it accepts the token before it stores anything. Token, URLs and certificate \
 authorities are stored in ~/.config/deployd/contexts.json, which only you can read; the token is sent to these URLs only.
 
 Examples:
@@ -76,8 +76,8 @@ pub enum ContextWhat {
 /// `deployctl proxy`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-For programs that cannot send a token: they call the proxy, which adds yours and passes the request on. A program that uses the
-proxy acts as you, so the proxy listens on this machine only, accepts programs of your own user, and refuses requests of web pages.
+For programs that cannot send a token: they call the proxy, which adds yours and passes the request on. A program that uses the \
+proxy acts as you, so the proxy listens on this machine only, accepts programs of your own user, and refuses requests of web pages. \
 A request that has a token of its own keeps it.
 
 Examples:

@@ -105,7 +105,7 @@ pub enum Command {
     Rollout(Rollout),
     /// Set a readiness gate of an instance
     Gate(Gate),
-    /// Say that an instance gets no more traffic
+    /// Confirm that an instance gets no more traffic
     Drained(Drained),
     /// Show PodGroups or nodes
     Get(Get),
@@ -206,14 +206,14 @@ impl Waiting {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
 A file holds one or several PodGroupSpecs: JSON values one after the other or in an array, or YAML documents.
-Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a
+Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a \
 value that the cluster would change, is an error: exit code 2, and nothing is sent.
-Readable values are accepted: RestartPolicy always, onfail or never (default for a new group: always), MemoryLimit 256Mi,
+Readable values are accepted: RestartPolicy always, onfail or never (default for a new group: always), MemoryLimit 256Mi, \
 CpuLimit 0.5 (cores; an integer is a level of half a core), durations such as 10s.
-An existing group is updated: first the rollout settings (Strategy, Topology, Drain ...), then the pod and the number of
-instances. Applying the same file again changes nothing. A CPU or memory limit of 0 keeps the current limit, and a file
+An existing group is updated: first the rollout settings (Strategy, Topology, Drain ...), then the pod and the number of \
+instances. Applying the same file again changes nothing. A CPU or memory limit of 0 keeps the current limit, and a file \
 without Paused keeps a paused rollout paused.
-A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. On a terminal
+A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. On a terminal \
 or with --wait, deployctl follows the rollout to its end, with the exit codes of `deployctl rollout status`.
 
 Examples:
@@ -340,6 +340,14 @@ mod tests {
         Args::command().debug_assert();
     }
 
+    /// The words and the help of every visible command, without line breaks for the width of a terminal.
+    fn all_helps() -> Vec<(String, String)> {
+        let (mut command, mut found) = (Args::command().term_width(0), Vec::new());
+        command.build();
+        helps(&mut command, "deployctl", &mut found);
+        found
+    }
+
     /// Every visible command below `command`: its words and its help.
     fn helps(command: &mut clap::Command, typed: &str, found: &mut Vec<(String, String)>) {
         found.push((typed.to_owned(), command.render_long_help().to_string()));
@@ -351,11 +359,7 @@ mod tests {
 
     #[test]
     fn every_example_of_the_help_parses_and_every_command_has_one() {
-        let mut command = Args::command();
-        command.build();
-        let mut found = Vec::new();
-        helps(&mut command, "deployctl", &mut found);
-        for (typed, help) in found {
+        for (typed, help) in all_helps() {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  deployctl ")).collect();
             let words = typed.split(' ').count();
             // The help of `deployctl node` has the examples of its subcommands.
@@ -366,6 +370,17 @@ mod tests {
                 let typed = line.split("   ").next().and_then(|l| l.split(" < ").next()).unwrap_or(line);
                 parse(&format!("deployctl {typed}")).unwrap_or_else(|error| panic!("{typed}: {error}"));
             }
+        }
+    }
+
+    #[test]
+    fn the_help_breaks_a_line_only_after_a_sentence() {
+        let is_text = |line: &&str| !line.is_empty() && !line.starts_with(' ');
+        for (typed, help) in all_helps() {
+            let lines: Vec<&str> = help.lines().collect();
+            let breaks = lines.windows(2).filter(|pair| pair.iter().all(is_text));
+            let broken: Vec<_> = breaks.filter(|pair| !pair[0].ends_with(['.', ')', ':'])).collect();
+            assert!(broken.is_empty(), "`{typed} --help` breaks lines that a terminal wraps: {broken:#?}");
         }
     }
 

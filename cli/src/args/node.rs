@@ -11,7 +11,7 @@ use super::Output;
 /// `deployctl node`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A cordoned node gets no new instances; its instances keep running and restart there. Draining a node cordons it and moves its
+A cordoned node gets no new instances; its instances keep running and restart there. Draining a node cordons it and moves its \
 instances elsewhere. Removing a node deletes it; an agent that joins under its name is a new node.
 
 Examples:
@@ -85,9 +85,9 @@ pub enum NodeWhat {
 /// `deployctl node drain`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-Cordons the node and moves its instances elsewhere; `deployctl node uncordon` ends that. (`deployctl drift` moves without a
+Cordons the node and moves its instances elsewhere; `deployctl node uncordon` ends that. (`deployctl drift` moves without a \
 cordon; `deployctl evacuate` sets a constraint instead of a cordon and moves instances with local data too.)
-deployctl waits until the node is empty and shows which instances are left. After Ctrl-C the node stays cordoned and the drain
+deployctl waits until the node is empty and shows which instances are left. After Ctrl-C the node stays cordoned and the drain \
 continues. Instances with local data stay unless --force moves them without it.")]
 pub struct Drain {
     /// Name of the node

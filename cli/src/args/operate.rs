@@ -62,7 +62,7 @@ pub struct Drift {
 /// `deployctl evacuate`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-Moves all instances off a node, local data is lost, and sets a constraint against it, which keeps new instances off the node
+Moves all instances off a node, local data is lost, and sets a constraint against it, which keeps new instances off the node \
 until it is deleted. Prefer `deployctl node drain`: it cordons the node, and instances with local data stay unless --force.
 
 Examples:

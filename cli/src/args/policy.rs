@@ -12,7 +12,7 @@ Levels:
   restricted  as baseline; not as root, and no capability but NET_BIND_SERVICE
   baseline    ordinary images; nothing of the node or of other namespaces (default)
   trusted     nearly everything; equivalent to root on the node
-The namespace * stands for all namespaces without a policy of their own. A policy applies to new specs and new containers;
+The namespace * stands for all namespaces without a policy of their own. A policy applies to new specs and new containers; \
 what runs is left alone. docs/security.md has the rules of each level.
 
 Examples:

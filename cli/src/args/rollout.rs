@@ -89,11 +89,11 @@ Example:
 /// `deployctl rollout status`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-On a terminal it shows a bar per deployment unit; elsewhere it prints a line to standard error whenever something changes.
+On a terminal it shows a bar per deployment unit; elsewhere it prints a line to standard error whenever something changes. \
 The final state is on standard output. Without --release it follows the PodGroup to its newest rollout.
 
-Exit codes (see `deployctl --help`): 0 complete; 1 paused by a failure, stuck, aborted, rolled back or, with --release,
-superseded; 5 not finished at the deadline, for example because it waits for approval; 130 Ctrl-C, which does not stop the
+Exit codes (see `deployctl --help`): 0 complete; 1 paused by a failure, stuck, aborted, rolled back or, with --release, \
+superseded; 5 not finished at the deadline, for example because it waits for approval; 130 Ctrl-C, which does not stop the \
 rollout. With --no-wait: 1 when it has failed, 0 otherwise.
 
 Examples:
@@ -138,7 +138,7 @@ pub struct History {
 /// `deployctl rollout undo`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A rollback is a rollout of its own: a new revision with the pod spec of the earlier one. Instances that still run that spec
+A rollback is a rollout of its own: a new revision with the pod spec of the earlier one. Instances that still run that spec \
 are not touched.
 
 Examples:
@@ -213,7 +213,7 @@ pub struct Gate {
 /// `deployctl drained`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-For a PodGroup with Drain.NeedsAnswer: says that instance N gets no more traffic, so that its agent may stop it. Without it
+For a PodGroup with Drain.NeedsAnswer: confirms that instance N gets no more traffic, so that its agent may stop it. Without it \
 the rollout fails after Drain.TimeoutSeconds; an instance that is being removed stops then anyway.
 
 Example:

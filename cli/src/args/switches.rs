@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 /// `deployctl engine`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-While scheduling is stopped, the scheduler accepts commands and executes them after the start; instances keep running. A
+While scheduling is stopped, the scheduler accepts commands and executes them after the start; instances keep running. A \
 cluster in maintenance refuses changes and does not restart exited instances.
 
 Examples:

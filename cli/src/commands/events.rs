@@ -149,23 +149,8 @@ fn print(event: &Event, output: Output) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use contract::event::Kind;
-
     use super::*;
-
-    fn event(message: &str) -> Event {
-        Event {
-            at: Timestamp::from_millis(1_700_000_000_000),
-            kind: Kind::Placed,
-            group: Some("demo.web.web".parse().unwrap()),
-            instance: 2,
-            node: Some("node1".parse().unwrap()),
-            message: message.to_owned(),
-            reasons: BTreeMap::new(),
-        }
-    }
+    use crate::output::event::tests::event;
 
     #[test]
     fn events_are_parsed_from_chunks_of_any_size() {

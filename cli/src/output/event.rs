@@ -20,7 +20,7 @@ pub(crate) fn text(event: &Event) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use contract::event::Kind;
@@ -28,7 +28,7 @@ mod tests {
 
     use super::*;
 
-    fn event(message: &str) -> Event {
+    pub(crate) fn event(message: &str) -> Event {
         Event {
             at: Timestamp::from_millis(1_700_000_000_000),
             kind: Kind::Placed,

@@ -164,7 +164,7 @@ async fn a_token_file_that_others_can_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_who_is_asked_and_what_to_do_and_has_its_own_exit_code() {
+async fn a_refusal_names_the_client_and_the_remedy_and_has_its_own_exit_code() {
     let unknown = json!({"message": "no token, and no binding for clients without one"});
     let denied = json!({"message": "alice may not read the nodes"});
     let server = Server::start(&[(NODES, 401, unknown.clone()), (NODES, 401, unknown), (NODES, 403, denied)]).await;

@@ -96,7 +96,7 @@ async fn requests_of_web_pages_are_refused_and_not_passed_on() {
 /// Runs as root: only root can start a program of another user.
 #[tokio::test]
 async fn programs_of_another_user_are_refused_unless_their_user_is_allowed() {
-    const NOBODY: u32 = 65_533;
+    const ANOTHER_USER: u32 = 65_533;
     assert!(rustix::process::geteuid().is_root(), "this test starts a program of another user and needs root");
     let server = api().await;
     for (words, expected) in [(&[][..], "403"), (&["--allow-uid", "65533"], "200")] {
@@ -106,7 +106,7 @@ async fn programs_of_another_user_are_refused_unless_their_user_is_allowed() {
             proxy.address.replace(':', "/")
         );
         let mut command = std::process::Command::new("bash");
-        command.args(["-c", &script]).uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+        command.args(["-c", &script]).uid(ANOTHER_USER).gid(ANOTHER_USER).stdin(Stdio::null());
         let output = tokio::process::Command::from(command).output().await.expect("bash runs");
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(answer.starts_with(&format!("HTTP/1.1 {expected}")), "{words:?}: {answer} {output:?}");

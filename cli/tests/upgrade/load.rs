@@ -46,7 +46,7 @@ pub(crate) struct Seen {
 }
 
 /// One request.
-enum Ask {
+enum LoadRequest {
     Read(&'static str),
     Add(String),
     Remove(String),
@@ -80,9 +80,9 @@ impl Load {
         for number in 0..count {
             ticks.tick().await;
             let place = places.clone().acquire_owned().await.expect("never closed");
-            let (load, ask) = (self.clone(), self.ask(number));
+            let (load, request) = (self.clone(), self.request(number));
             in_flight.spawn(async move {
-                load.send(number, ask).await;
+                load.send(number, request).await;
                 drop(place);
             });
             while in_flight.try_join_next().is_some() {}
@@ -94,53 +94,53 @@ impl Load {
     }
 
     /// What the request of this number asks for: every second is a change.
-    fn ask(&self, number: usize) -> Ask {
+    fn request(&self, number: usize) -> LoadRequest {
         let mut seen = self.seen();
         let is_full = seen.standing.len() + seen.adding >= CALLBACKS;
         match number % 4 {
-            0 => Ask::Read("/api/nodes"),
-            2 => Ask::Read("/api/cluster"),
+            0 => LoadRequest::Read("/api/nodes"),
+            2 => LoadRequest::Read("/api/cluster"),
             1 if !is_full => {
                 seen.adding += 1;
                 // Nothing listens there, and the test causes no notices.
-                Ask::Add(format!("http://callback.invalid/{number}"))
+                LoadRequest::Add(format!("http://callback.invalid/{number}"))
             }
             _ => match seen.removable.pop_front() {
-                Some(callback) => Ask::Remove(callback),
-                None => Ask::Read("/api/engine/config"),
+                Some(callback) => LoadRequest::Remove(callback),
+                None => LoadRequest::Read("/api/engine/config"),
             },
         }
     }
 
-    async fn send(&self, number: usize, ask: Ask) {
+    async fn send(&self, number: usize, request: LoadRequest) {
         // The two ways of each kind of request in turn.
         let client = if number % 8 < 4 { &self.fresh } else { &self.keepers[number / 8 % KEEPERS] };
-        let (method, path) = match &ask {
-            Ask::Read(path) => (Method::GET, (*path).to_owned()),
-            Ask::Add(callback) => (Method::POST, format!("/api/notifies?callback={callback}")),
-            Ask::Remove(callback) => (Method::DELETE, format!("/api/notifies?callback={callback}")),
+        let (method, path) = match &request {
+            LoadRequest::Read(path) => (Method::GET, (*path).to_owned()),
+            LoadRequest::Add(callback) => (Method::POST, format!("/api/notifies?callback={callback}")),
+            LoadRequest::Remove(callback) => (Method::DELETE, format!("/api/notifies?callback={callback}")),
         };
         let started = Instant::now();
-        let asked = async {
+        let answer = async {
             let response = client.request(method.clone(), format!("{}{path}", self.url)).send().await?;
             let status = response.status();
             Ok::<_, reqwest::Error>((status, response.text().await?))
         };
-        let failure = match asked.await {
+        let failure = match answer.await {
             Ok((status, _)) if status.is_success() => None,
             Ok((status, text)) => Some(format!("{status} {text}")),
             Err(error) => Some(format!("{error:?}")),
         };
-        self.note(ask, failure.map(|why| format!("{number}: {method} {path}: {why}")), started.elapsed());
+        self.note(request, failure.map(|why| format!("{number}: {method} {path}: {why}")), started.elapsed());
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn note(&self, ask: Ask, failure: Option<String>, took: Duration) {
+    fn note(&self, request: LoadRequest, failure: Option<String>, took: Duration) {
         let mut seen = self.seen();
         seen.longest = seen.longest.max(took);
-        match ask {
-            Ask::Read(_) => seen.reads += 1,
-            Ask::Add(callback) => {
+        match request {
+            LoadRequest::Read(_) => seen.reads += 1,
+            LoadRequest::Add(callback) => {
                 seen.changes += 1;
                 seen.adding -= 1;
                 if failure.is_none() {
@@ -148,7 +148,7 @@ impl Load {
                     seen.removable.push_back(callback);
                 }
             }
-            Ask::Remove(callback) => {
+            LoadRequest::Remove(callback) => {
                 seen.changes += 1;
                 seen.standing.remove(&callback);
             }

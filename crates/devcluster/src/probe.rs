@@ -65,5 +65,5 @@ async fn answers(client: &Client, url: &str) -> Result<(), String> {
     }
     let status = response.status().as_u16();
     let reason = response.text().await.unwrap_or_default();
-    Err(format!("{url} says {status}: {}", reason.trim()))
+    Err(format!("{url} answered {status}: {}", reason.trim()))
 }

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 pub use self::endpoint::Args;
-pub use self::page::{Ask, Page};
+pub use self::page::{Page, PageRequest};
 pub use self::writer::Writer;
 
 use self::endpoint::Endpoint;

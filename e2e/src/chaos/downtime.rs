@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 const EVERY: Duration = Duration::from_millis(200);
 const LEADERLESS: &str = "no leader";
 /// Shorter downtimes explain nothing.
-const WORTH_TELLING: Duration = Duration::from_millis(300);
+const SHORTEST_SHOWN: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Downtime(BTreeMap<String, Vec<(Instant, Instant)>>);
@@ -37,7 +37,7 @@ impl Downtime {
             |(begun, ended): &(Instant, Instant)| (*ended).min(until).saturating_duration_since((*begun).max(from));
         let total = |all: &Vec<(Instant, Instant)>| all.iter().map(within).sum::<Duration>();
         let mut away: Vec<(String, Duration)> = self.0.iter().map(|(name, all)| (name.clone(), total(all))).collect();
-        away.retain(|(_, time)| *time >= WORTH_TELLING);
+        away.retain(|(_, time)| *time >= SHORTEST_SHOWN);
         away.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
         away
     }

@@ -32,7 +32,7 @@ pub(crate) use experiment::NAMES as EXPERIMENTS;
 use experiment::{Experiment, Size, Trial, experiments};
 use run::ClusterReport;
 
-/// BrokenPromise promises shown of one experiment: one cause often breaks many.
+/// Most broken promises shown for one experiment: one cause often breaks many.
 const MOST_SHOWN: usize = 20;
 /// Clusters of the short form at a time; they mostly wait.
 const AT_ONCE_WHEN_SHORT: usize = 3;

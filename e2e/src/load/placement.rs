@@ -36,8 +36,8 @@ pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
         let pod = workload::group_spec(number, *size).pod;
         let need = Need::of(&pod, QUOTA_CORES);
         standings.prepare(&hosts, need);
-        let site = Candidates { nodes: &hosts, ranking: Some(&standings), placed_pods: &NoTenants };
-        let mut batch = Placer::new(site, &pod.filters, need, &BTreeMap::new());
+        let candidates = Candidates { nodes: &hosts, ranking: Some(&standings), placed_pods: &NoTenants };
+        let mut batch = Placer::new(candidates, &pod.filters, need, &BTreeMap::new());
         let chosen: Vec<_> = (0..*size).map(|_| batch.place(NodePreference::default())).collect();
         drop(batch);
         for node in chosen {

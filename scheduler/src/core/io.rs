@@ -17,7 +17,7 @@ use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
 use planner::group::GroupTimeouts;
 
-pub use super::faults::{Faults, Mutant};
+pub use super::mutants::{Faults, Mutant};
 use super::queries::dry_run::DryRun;
 
 /// Where an answer is awaited: a NATS inbox, opaque to the core.

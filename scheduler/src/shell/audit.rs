@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord, DROPPED_AT_ONCE, MOST_RECORDS};
 use contract::keys;
-use fabric::etcd::{self, Ask, Store};
+use fabric::etcd::{self, PageRequest, Store};
 use tokio::sync::mpsc;
 
 use super::Context;
@@ -22,8 +22,8 @@ const MOST_ON_PAGE: u32 = 500;
 pub(super) async fn page(store: &Store, after: u64, limit: u32) -> Result<AuditPage, etcd::Error> {
     let head = head(store).await?;
     let first = keys::audit(after.max(head.dropped));
-    let ask = Ask { after: Some(&first), revision: None, limit: i64::from(limit.clamp(1, MOST_ON_PAGE)) };
-    let read = store.page(keys::AUDIT, ask).await?;
+    let request = PageRequest { after: Some(&first), revision: None, limit: i64::from(limit.clamp(1, MOST_ON_PAGE)) };
+    let read = store.page(keys::AUDIT, request).await?;
     let records: Vec<AuditRecord> =
         read.pairs.iter().filter_map(|(_, value)| serde_json::from_slice(value).ok()).collect();
     let next = records.last().map(|record| record.number).filter(|_| read.more);

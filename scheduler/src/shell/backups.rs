@@ -7,7 +7,7 @@ use contract::backup::{Entry, Page};
 use contract::keys;
 use contract::query::{Answer, Query, Reply};
 use contract::record::{SCHEMA_VERSION, SchemaRecord};
-use fabric::etcd::{self, Ask, Store};
+use fabric::etcd::{self, Store};
 use fabric::nats::Bus;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
@@ -80,8 +80,8 @@ async fn run(bus: Bus, store: Store, mut requests: mpsc::Receiver<PageRequest>) 
 }
 
 async fn page(store: &Store, revision: Option<i64>, after: Option<&str>) -> Result<Page, etcd::Error> {
-    let ask = Ask { after, revision, limit: MAX_KEYS };
-    let read = store.page(keys::STATE, ask).await?;
+    let request = etcd::PageRequest { after, revision, limit: MAX_KEYS };
+    let read = store.page(keys::STATE, request).await?;
     let (mut entries, mut next, mut bytes) = (Vec::new(), None, 0);
     let mut more = read.more;
     for (key, value) in read.pairs {
@@ -102,8 +102,8 @@ async fn page(store: &Store, revision: Option<i64>, after: Option<&str>) -> Resu
 /// The schema version at a revision. During a migration this is the old version: after a restore the leader migrates the state
 /// again, and a migration leaves values alone that it has already converted.
 async fn schema_at(store: &Store, revision: i64) -> Result<u32, etcd::Error> {
-    let ask = Ask { after: None, revision: Some(revision), limit: 1 };
-    let found = store.page(keys::SCHEMA, ask).await?.pairs.into_iter().next();
+    let request = etcd::PageRequest { after: None, revision: Some(revision), limit: 1 };
+    let found = store.page(keys::SCHEMA, request).await?.pairs.into_iter().next();
     let record = found.and_then(|(_, value)| serde_json::from_slice::<SchemaRecord>(&value).ok());
     Ok(record.map_or(SCHEMA_VERSION, |record| record.version))
 }

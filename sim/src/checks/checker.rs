@@ -250,7 +250,7 @@ impl Checker {
 
     pub fn touched(&mut self, engine: usize, id: &str, what: &str) {
         if self.foreign.contains_key(&(engine, id.to_owned())) {
-            self.broken(Invariant::ForeignersUntouched, format!("e{engine}: {what}"));
+            self.broken(Invariant::ForeignContainersUntouched, format!("e{engine}: {what}"));
         }
     }
 
@@ -283,14 +283,14 @@ impl Checker {
         }
         if let Some((key, since)) = self.twice.iter().find(|(_, since)| now.since(**since) > TWICE) {
             let detail = format!("{key} runs on two connected nodes since {since}");
-            self.broken(Invariant::NobodyRunsTwice, detail);
+            self.broken(Invariant::NoInstanceRunsTwice, detail);
         }
         if let Some((group, (held, _))) = self.locks.iter().find(|(_, (_, since))| now.since(*since) > HELD) {
             let detail = format!("{group} is still {:?} since {}", held.kind, held.since);
             self.broken(Invariant::LocksAreReleased, detail);
         }
         if let Some(forgotten) = self.model.dependencies.forgotten(can_plan, now) {
-            self.broken(Invariant::NeedsAreMet, forgotten);
+            self.broken(Invariant::DependenciesArePlaced, forgotten);
         }
     }
 
@@ -319,7 +319,7 @@ impl Checker {
         let harmed = self.foreign.iter().find(|((engine, id), was)| engines[*engine].containers.get(id) != Some(was));
         if let Some(((engine, id), was)) = harmed {
             let detail = format!("{} ({id}) on e{engine} was changed", was.name());
-            self.broken(Invariant::ForeignersUntouched, detail);
+            self.broken(Invariant::ForeignContainersUntouched, detail);
         }
     }
 }

@@ -108,7 +108,7 @@ impl Checker {
         if let Some(still) = has_of(truth, left, transition).filter(|_| !failed) {
             let detail =
                 format!("{} is ordered to {:?} and {left} has {still}", transition.instance, transition.is.node);
-            self.broken(Invariant::NotBeforeLetGo, format!("{detail}; {:?}", change.is.record.operation));
+            self.broken(Invariant::MovesAfterRemoval, format!("{detail}; {:?}", change.is.record.operation));
         }
     }
 }

@@ -91,7 +91,7 @@ impl Dependencies {
             .retain(|name, expected| stored.contains_key(name) || !(expected.delete_when_unused || expected.removing));
         for (name, record) in &stored {
             let Some(expected) = self.expected.get_mut(name) else {
-                return broken(Invariant::CommandsHoldOnce, format!("{name} is stored and not expected"));
+                return broken(Invariant::CommandsTakeEffectOnce, format!("{name} is stored and not expected"));
             };
             // A dependency marked for deletion goes when it is unused.
             expected.removing |= expected.delete_when_unused && record.removing_since.is_some();
@@ -100,7 +100,7 @@ impl Dependencies {
                 == (record.delete_when_unused, record.removing_since.is_some());
             if !same || !states {
                 return broken(
-                    Invariant::CommandsHoldOnce,
+                    Invariant::CommandsTakeEffectOnce,
                     format!("{name} is stored as {record:?}, not {expected:?}"),
                 );
             }
@@ -113,13 +113,13 @@ impl Dependencies {
                     );
                 }
                 if !places.insert(place.clone()) {
-                    return broken(Invariant::OnePairPerPlace, format!("{name} runs twice at {place:?}"));
+                    return broken(Invariant::OneDependencyPodPerPlace, format!("{name} runs twice at {place:?}"));
                 }
             }
         }
         self.planned = pods(store);
         match self.expected.keys().find(|name| !stored.contains_key(*name)) {
-            Some(name) => broken(Invariant::CommandsHoldOnce, format!("{name} is expected and not stored")),
+            Some(name) => broken(Invariant::CommandsTakeEffectOnce, format!("{name} is expected and not stored")),
             None => Ok(()),
         }
     }

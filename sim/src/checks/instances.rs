@@ -106,7 +106,10 @@ impl PendingRequests {
         // The error of a rollout ends when the rollout continues.
         let cleared = cleared && !is.record.spec.has_strategy();
         if cleared && std::mem::take(&mut self.fresh) == 0 && !upgrade {
-            return broken(Invariant::ErrorsStick, format!("{:?} was forgotten", was.record.last_error));
+            return broken(
+                Invariant::ErrorsStayUntilNextOperation,
+                format!("{:?} was forgotten", was.record.last_error),
+            );
         }
         (self.fresh, self.begun) = (0, false);
         Ok(())
@@ -149,7 +152,7 @@ impl PendingRequests {
             }
             if !possible.contains(&requested(instance)) {
                 let detail = format!("instance {number}: {before:?} became {instance:?}, requested were {acts:?}");
-                return Err(Violation { invariant: Invariant::AsksHoldOnce, detail });
+                return Err(Violation { invariant: Invariant::RequestsTakeEffectOnce, detail });
             }
             self.acts.insert(number, waiting);
         }
@@ -159,7 +162,7 @@ impl PendingRequests {
     }
 
     fn check_drifts(&mut self, was: &StoredGroup, is: &StoredGroup) -> Result<(), Violation> {
-        let broken = |detail: String| Err(Violation { invariant: Invariant::DriftsMove, detail });
+        let broken = |detail: String| Err(Violation { invariant: Invariant::MovesComplete, detail });
         let (before, after) = (&was.record.drifts, &is.record.drifts);
         let kept = after.iter().take_while(|drift| before.contains(drift)).count();
         if !before.ends_with(&after[..kept]) {

@@ -12,15 +12,15 @@ pub enum Invariant {
     /// An instance leaves a node only if the node was silent for `lost_after`: a failover alone moves nothing.
     NothingMovesByFailover,
     /// No instance runs on two connected nodes for longer than 75 s.
-    NobodyRunsTwice,
+    NoInstanceRunsTwice,
     /// Every accepted command has its effect exactly once, in the sequence of the stream; the stored state equals the replay.
-    CommandsHoldOnce,
+    CommandsTakeEffectOnce,
     /// The outcome of a command is decided once.
-    OutcomesStand,
+    OutcomesAreFinal,
     /// The cursor only moves forward: otherwise commands would be decided again.
     CursorMovesForward,
     /// No agent touches a container without our labels or of another node.
-    ForeignersUntouched,
+    ForeignContainersUntouched,
     /// An agent acknowledges an order only when exactly that order is on disk: the scheduler does not send it again.
     AcknowledgedIsKept,
     /// One commit at a time, below the limit of etcd: two could be stored in the wrong sequence.
@@ -32,9 +32,9 @@ pub enum Invariant {
     /// A stream port belongs to one group until that is removed; a group that waits for a port runs nothing.
     PortsHaveOneOwner,
     /// No agent stops a container that is placed on its node.
-    WantedIsLeftAlone,
+    OrderedPodsAreNotStopped,
     /// With scheduling off the leader places and moves nothing.
-    StoppedMeansStopped,
+    SchedulingOffPlacesNothing,
     /// No new pod is placed on a cordoned node, except stateful pods of that node.
     CordonsHold,
     /// Versions and drift counts never decrease: clients and agents identify containers by them.
@@ -42,15 +42,15 @@ pub enum Invariant {
     /// The spec of every version in use is stored: otherwise it could not be recreated.
     VersionsHaveSpecs,
     /// Each accepted start, stop and restart reaches its instances exactly once; a stopped instance stays stopped until started.
-    AsksHoldOnce,
+    RequestsTakeEffectOnce,
     /// A move is queued once per command and ends when it has left no instance behind.
-    DriftsMove,
+    MovesComplete,
     /// The error of an operation is shown until the next operation.
-    ErrorsStick,
+    ErrorsStayUntilNextOperation,
     /// An operation releases its lock in time.
     LocksAreReleased,
     /// An instance is ordered to another node only when its former node has removed it.
-    NotBeforeLetGo,
+    MovesAfterRemoval,
     /// A stateful instance changes its node only by force.
     StatefulStays,
     /// A stateful instance never runs twice.
@@ -58,28 +58,28 @@ pub enum Invariant {
     /// Upgrades, restarts and moves take one instance of a group down at a time.
     OneAtATime,
     /// A container is restarted at most once per requested restart.
-    RestartedOncePerAsk,
+    OneRestartPerRequest,
     /// An agent has one action per instance in flight: two could start a container twice.
-    OneStepAtATime,
+    OneActionPerInstance,
     /// No agent starts an instance that its order stops.
     StoppedStaysStopped,
     /// A dependency pod is planned wherever a placed instance needs it.
-    NeedsAreMet,
+    DependenciesArePlaced,
     /// One pod per dependency, node and namespace.
-    OnePairPerPlace,
+    OneDependencyPodPerPlace,
     /// An instance has a current pod and at most one surge pod with another name.
     TwoPodsAtMost,
     /// A rollout orders no more pods than its budget allows; with pod replacement Complete, terminating pods count.
     TotalIsKept,
     /// A rollout takes no pod out of service when fewer than the minimum would stay available.
-    MinimumServes,
+    MinimumStaysAvailable,
     /// A pod of a unit is placed on nodes of that unit.
     UnitsAreKept,
     /// Under Recreate no new pod is ordered while an old one exists.
-    OldGoesFirst,
+    RecreateStopsOldFirst,
     /// A batched rollout updates no more instances than its started batches have, and starts a batch only when the previous one is
     /// confirmed, if confirmations are required.
-    GroupsAreStarted,
+    OnlyStartedBatchesUpdate,
     /// While a rollout is frozen no instance changes.
     FrozenIsFrozen,
     /// A rollback leaves instances alone that already run its target.
@@ -87,13 +87,13 @@ pub enum Invariant {
     /// An available instance is drained before it is changed, for the configured grace.
     DrainedBeforeTouched,
     /// A gate opens and a drain is answered only by command.
-    GatesAreSaid,
+    GatesOpenByCommandOnly,
     /// A live update keeps the container.
     LiveUpdatesKeepContainers,
     /// Containers of an orphaned group are left as they are.
     OrphansAreSpared,
-    /// The outcome of a revision is stored, and never changes.
-    RevisionsTellTheTruth,
+    /// Stored revisions ascend, the last one has the spec of the group, and an outcome never changes.
+    RevisionsMatchTheGroup,
     /// No core requests wakes in a loop without time passing.
     NoBusyLoop,
     /// After a phase without faults the cluster is as users requested.

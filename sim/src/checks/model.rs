@@ -92,7 +92,7 @@ impl Model {
             match self.published.get(&place).cloned() {
                 None => {
                     return Err(broken(
-                        Invariant::CommandsHoldOnce,
+                        Invariant::CommandsTakeEffectOnce,
                         format!("the cursor passed {place:?}, which is not there"),
                     ));
                 }
@@ -120,7 +120,7 @@ impl Model {
         let written = commit.writes.iter().filter_map(node_of).collect::<BTreeSet<NodeName>>();
         let differs = |node: &NodeName| self.cordons.differs(node, store);
         let wrong = written.iter().chain(self.cordons.nodes()).find_map(differs);
-        wrong.map_or(Ok(()), |detail| Err(broken(Invariant::CommandsHoldOnce, detail)))
+        wrong.map_or(Ok(()), |detail| Err(broken(Invariant::CommandsTakeEffectOnce, detail)))
     }
 
     /// Reads the groups that a commit writes, and returns their former state.
@@ -142,7 +142,7 @@ impl Model {
                         .insert(name.clone(), StoredGroup { record, instances: placed.instances, release, revisions })
                 }
                 Err(flaw) => {
-                    return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {flaw:?}")));
+                    return Err(broken(Invariant::CommandsTakeEffectOnce, format!("{name} cannot be read: {flaw:?}")));
                 }
             };
             before.insert(name, was);
@@ -176,7 +176,7 @@ impl Model {
             {
                 let after = serde_json::from_slice::<Outcome>(value).ok().map(|outcome| outcome.decision);
                 if after.as_ref() != Some(before) {
-                    return Err(broken(Invariant::OutcomesStand, format!("{id}: {before:?} became {after:?}")));
+                    return Err(broken(Invariant::OutcomesAreFinal, format!("{id}: {before:?} became {after:?}")));
                 }
             }
         }
@@ -190,7 +190,7 @@ impl Model {
         let outcome: Option<Outcome> = store.read(&keys::outcome(&command.id));
         let Some(outcome) = outcome else {
             let detail = format!("the cursor passed {} and it has no outcome", command.id);
-            return Err(broken(Invariant::CommandsHoldOnce, detail));
+            return Err(broken(Invariant::CommandsTakeEffectOnce, detail));
         };
         self.outcomes.insert(command.id.clone(), outcome.decision.clone());
         match outcome.decision {
@@ -200,7 +200,7 @@ impl Model {
     }
 
     fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(), Violation> {
-        let impossible = || broken(Invariant::CommandsHoldOnce, format!("{command:?} cannot have been accepted"));
+        let impossible = || broken(Invariant::CommandsTakeEffectOnce, format!("{command:?} cannot have been accepted"));
         if !self.switches.permit(&command.verb) {
             return Err(impossible());
         }
@@ -338,12 +338,12 @@ impl Model {
                 Some(expected) if !is_leaving(record) => settle(name, expected, record)?,
                 None | Some(_) => {
                     let detail = format!("{name} is stored as {record:?}, expected is {:?}", self.groups.get(name));
-                    return Err(broken(Invariant::CommandsHoldOnce, detail));
+                    return Err(broken(Invariant::CommandsTakeEffectOnce, detail));
                 }
             }
         }
         if let Some(name) = self.groups.keys().find(|name| !self.stored.contains_key(*name)) {
-            return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is expected and not stored")));
+            return Err(broken(Invariant::CommandsTakeEffectOnce, format!("{name} is expected and not stored")));
         }
         Ok(())
     }
@@ -419,7 +419,7 @@ pub fn is_leaving(record: &GroupRecord) -> bool {
 }
 
 fn settle(name: &GroupName, expected: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
-    let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
+    let hold_once = |detail| broken(Invariant::CommandsTakeEffectOnce, detail);
     if record.spec.num_instances != expected.instances || record.spec.restart_policy != expected.policy {
         return Err(hold_once(format!("{name} is stored as {record:?}, expected is {expected:?}")));
     }

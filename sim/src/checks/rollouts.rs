@@ -18,15 +18,15 @@ pub fn check(change: &Change, context: &Context<'_>) -> Option<Violation> {
     let found = [
         (Invariant::TwoPodsAtMost, duplicate_pod_name(change)),
         (Invariant::UnitsAreKept, outside_unit(change)),
-        (Invariant::GatesAreSaid, uncommanded(change)),
-        (Invariant::RevisionsTellTheTruth, wrong_revisions(change)),
+        (Invariant::GatesOpenByCommandOnly, uncommanded(change)),
+        (Invariant::RevisionsMatchTheGroup, wrong_revisions(change)),
         (Invariant::RollbackSpares, needless_rollback(change)),
         (Invariant::FrozenIsFrozen, changed_while_frozen(change)),
-        (Invariant::GroupsAreStarted, early_batch(change)),
+        (Invariant::OnlyStartedBatchesUpdate, early_batch(change)),
         (Invariant::DrainedBeforeTouched, not_drained(change, context)),
-        (Invariant::OldGoesFirst, budgets::old_beside_new(change, context)),
+        (Invariant::RecreateStopsOldFirst, budgets::old_beside_new(change, context)),
         (Invariant::TotalIsKept, budgets::too_many_pods(change, context)),
-        (Invariant::MinimumServes, budgets::too_few_available(change, context)),
+        (Invariant::MinimumStaysAvailable, budgets::too_few_available(change, context)),
     ];
     found.into_iter().find_map(|(invariant, detail)| Some(Violation { invariant, detail: detail? }))
 }

@@ -119,7 +119,7 @@ impl Switches {
         let same = engine == self.engine && constraints.constraints == self.constraints;
         if !same || callbacks.urls != self.callbacks {
             let detail = format!("stored are {engine:?} {constraints:?} {callbacks:?}, expected {self:?}");
-            return broken(Invariant::CommandsHoldOnce, detail);
+            return broken(Invariant::CommandsTakeEffectOnce, detail);
         }
         for write in &commit.writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
@@ -130,7 +130,10 @@ impl Switches {
                 key => matches!(key, Key::Pairs(..)),
             };
             if !self.ran && is_plan {
-                return broken(Invariant::StoppedMeansStopped, format!("{key} is written while scheduling is off"));
+                return broken(
+                    Invariant::SchedulingOffPlacesNothing,
+                    format!("{key} is written while scheduling is off"),
+                );
             }
         }
         Ok(())

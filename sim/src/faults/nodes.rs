@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::core::io::{Action as Step, ActionFailure as StepFailure, Input, Ledger};
+use agent::core::io::{Action, ActionFailure, Input, Ledger};
 use contract::pod_id::InstanceKey;
 
 use crate::faults::Fault;
@@ -72,15 +72,15 @@ impl World {
     }
 
     /// An action on a hung engine: the client times out, and the engine performs it later, or never.
-    pub fn time_out_action(&mut self, node: usize, life: u32, instance: InstanceKey, step: Step) {
+    pub fn time_out_action(&mut self, node: usize, life: u32, instance: InstanceKey, action: Action) {
         let engine = self.nodes[node].engine;
         if let Some(until) = self.engines[engine].hung_until.filter(|_| self.random.chance(50)) {
             let late = until + self.random.span(1, 2_000);
-            let (instance, step) = (instance.clone(), step.clone());
-            self.queue.at(late.min(self.scenario.calm_at), Event::Action { node, life: NO_AGENT, instance, step });
+            let (instance, action) = (instance.clone(), action.clone());
+            self.queue.at(late.min(self.scenario.calm_at), Event::Action { node, life: NO_AGENT, instance, action });
         }
-        let failure = StepFailure::Unreachable("no answer in time".to_owned());
-        let input = Box::new(Input::ActionDone { instance, action: step, result: Err(failure) });
+        let failure = ActionFailure::Unreachable("no answer in time".to_owned());
+        let input = Box::new(Input::ActionDone { instance, action, result: Err(failure) });
         let patience = self.random.span(5_000, 20_000);
         self.queue.after(patience, Event::Node { node, life, what: AtNode::Input(input) });
     }

@@ -36,7 +36,7 @@ pub enum Event {
         node: usize,
         life: u32,
         instance: contract::pod_id::InstanceKey,
-        step: agent_io::Action,
+        action: agent_io::Action,
     },
     /// A started container shows the behaviour of its image: it becomes healthy or unhealthy, or exits.
     ContainerBehaviour {

@@ -255,9 +255,9 @@ impl FaultlessWorld {
                 self.tell(Input::OrderReplied { node, fence, reply: Some(reply) });
                 None
             }
-            agent_io::Effect::Perform { instance, action: step } => {
-                let result = self.engines[node].perform(&owner, &step, self.now, &mut self.random).result;
-                Some(agent_io::Input::ActionDone { instance, action: step, result })
+            agent_io::Effect::Perform { instance, action } => {
+                let result = self.engines[node].perform(&owner, &action, self.now, &mut self.random).result;
+                Some(agent_io::Input::ActionDone { instance, action, result })
             }
             agent_io::Effect::Fetch { image } => Some(agent_io::Input::Fetched { image, result: Ok(()) }),
             agent_io::Effect::TakeInventory => Some(agent_io::Input::Inventory(self.engines[node].inventory(&owner))),

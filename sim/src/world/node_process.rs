@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use agent::core::Core;
-use agent::core::io::{Action as Step, Effect, Input, Ledger, Mutant, Settings};
+use agent::core::io::{Action, Effect, Input, Ledger, Mutant, Settings};
 use contract::labels::Owner;
 use contract::pod_id::InstanceKey;
 use contract::report::{EngineState, NodeFacts};
@@ -216,7 +216,7 @@ impl World {
                     self.deliver(|| Arrival::OrderReply { request, reply: reply.clone() });
                 }
             }
-            Effect::Perform { instance, action: step } => self.request_action(node, instance, step),
+            Effect::Perform { instance, action } => self.request_action(node, instance, action),
             Effect::Fetch { image } => {
                 let delay = self.random.span(5, 8_000);
                 self.queue.after(delay, Event::Node { node, life, what: AtNode::Fetch(image) });
@@ -290,22 +290,23 @@ impl World {
         self.queue.after(delay, Event::Node { node, life, what: AtNode::Input(Box::new(input)) });
     }
 
-    fn request_action(&mut self, node: usize, instance: InstanceKey, step: Step) {
+    fn request_action(&mut self, node: usize, instance: InstanceKey, action: Action) {
         if !self.nodes[node].busy.insert(instance.clone()) {
-            let detail = format!("n{node}: {} while another action of {instance} is in flight", describe::step(&step));
-            self.checker.broken(Invariant::OneStepAtATime, detail);
+            let detail =
+                format!("n{node}: {} while another action of {instance} is in flight", describe::action(&action));
+            self.checker.broken(Invariant::OneActionPerInstance, detail);
         }
         let process = &self.nodes[node];
-        self.checker.action_requested(process, &step, &self.engines[process.engine], &self.store);
+        self.checker.action_requested(process, &action, &self.engines[process.engine], &self.store);
         let life = process.life;
-        let delay = match &step {
-            Step::Create { .. } => self.random.span(30, 1_500),
-            Step::Update { .. } | Step::Start { .. } => self.random.span(10, 400),
-            Step::ReadEnd { .. } => self.random.span(1, 50),
-            Step::Replace { .. } => self.random.span(40, 5_000),
-            Step::Stop { .. } | Step::Remove { .. } => self.random.span(10, 5_000),
+        let delay = match &action {
+            Action::Create { .. } => self.random.span(30, 1_500),
+            Action::Update { .. } | Action::Start { .. } => self.random.span(10, 400),
+            Action::ReadEnd { .. } => self.random.span(1, 50),
+            Action::Replace { .. } => self.random.span(40, 5_000),
+            Action::Stop { .. } | Action::Remove { .. } => self.random.span(10, 5_000),
         };
-        self.queue.after(delay, Event::Action { node, life, instance, step });
+        self.queue.after(delay, Event::Action { node, life, instance, action });
     }
 
     /// Schedules the behaviour of a container that was just started.
@@ -320,22 +321,22 @@ impl World {
         self.queue.after(delay, Event::ContainerBehaviour { engine, id, starts });
     }
 
-    pub fn action_arrives(&mut self, node: usize, life: u32, instance: InstanceKey, step: Step) {
+    pub fn action_arrives(&mut self, node: usize, life: u32, instance: InstanceKey, action: Action) {
         let now = self.queue.now();
         let process = &self.nodes[node];
         let (owner, engine_index) = (process.owner.clone(), process.engine);
         if self.engines[engine_index].hung_until.is_some() {
-            return self.time_out_action(node, life, instance, step);
+            return self.time_out_action(node, life, instance, action);
         }
         let engine = &mut self.engines[engine_index];
         // An error arrives after the client's timeout.
-        let done = engine.perform(&owner, &step, now, &mut self.random);
-        let line = format!("{} {}", describe::step(&step), describe::step_result(&done.result));
+        let done = engine.perform(&owner, &action, now, &mut self.random);
+        let line = format!("{} {}", describe::action(&action), describe::action_result(&done.result));
         self.trace.line(now, &format!("e{engine_index}"), &line);
         self.checker.engines_changed();
         if let Some(touched) = &done.touched {
             self.checker.touched(engine_index, touched, &line);
-            self.checker.action_done(&self.nodes[node], &step, touched);
+            self.checker.action_done(&self.nodes[node], &action, touched);
             self.schedule_behaviour(engine_index, touched);
             if self.nodes[node].life != life {
                 // The agent that requested the action is dead, but the engine publishes an event.
@@ -343,7 +344,7 @@ impl World {
             }
         }
         let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
-        let input = Box::new(Input::ActionDone { instance, action: step, result: done.result });
+        let input = Box::new(Input::ActionDone { instance, action, result: done.result });
         self.queue.after(wait, Event::Node { node, life, what: AtNode::Input(input) });
     }
 }

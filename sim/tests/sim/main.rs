@@ -95,12 +95,12 @@ fn agents_that_do_not_keep_acknowledged_orders_are_found() {
 
 #[test]
 fn agents_that_acknowledge_before_writing_to_disk_are_found() {
-    assert!(finds(Mutant::AcknowledgesFirst, Invariant::AcknowledgedIsKept));
+    assert!(finds(Mutant::AcknowledgesBeforeStoring, Invariant::AcknowledgedIsKept));
 }
 
 #[test]
 fn agents_that_apply_a_delta_to_another_order_are_found() {
-    assert!(finds(Mutant::AnyBase, Invariant::AcknowledgedIsKept));
+    assert!(finds(Mutant::IgnoresDeltaBase, Invariant::AcknowledgedIsKept));
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn agents_that_do_not_list_containers_after_an_engine_outage_are_found() {
 
 #[test]
 fn agents_that_start_a_container_twice_are_found() {
-    assert!(finds(Mutant::WorksTwice, Invariant::OneStepAtATime));
+    assert!(finds(Mutant::ActsTwice, Invariant::OneActionPerInstance));
 }
 
 #[test]
 fn a_leader_that_takes_one_pod_of_an_instance_for_another_is_found() {
-    assert!(finds(Mutant::CountsByName, Invariant::OneAtATime));
+    assert!(finds(Mutant::MixesUpPods, Invariant::OneAtATime));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_leader_that_acts_before_its_decision_is_stored_is_found() {
 
 #[test]
 fn a_command_that_takes_effect_twice_is_found() {
-    assert!(finds(Mutant::NoDeduplication, Invariant::CommandsHoldOnce));
+    assert!(finds(Mutant::NoDeduplication, Invariant::CommandsTakeEffectOnce));
 }
 
 #[test]
@@ -135,18 +135,18 @@ fn a_fresh_leader_that_calls_silent_nodes_lost_is_found() {
 
 #[test]
 fn a_leader_that_ignores_scheduling_off_or_read_only_is_found() {
-    assert!(finds(Mutant::NoBrakes, Invariant::StoppedMeansStopped));
-    assert!(finds(Mutant::NoBrakes, Invariant::CommandsHoldOnce));
+    assert!(finds(Mutant::IgnoresSwitches, Invariant::SchedulingOffPlacesNothing));
+    assert!(finds(Mutant::IgnoresSwitches, Invariant::CommandsTakeEffectOnce));
 }
 
 #[test]
 fn a_store_that_takes_a_deposed_leaders_writes_is_found() {
-    assert!(finds(Mutant::NoGuard, Invariant::NoStaleWrite));
+    assert!(finds(Mutant::IgnoresTerms, Invariant::NoStaleWrite));
 }
 
 #[test]
 fn a_store_that_takes_late_copies_of_earlier_commits_is_found() {
-    assert!(finds(Mutant::NoOrder, Invariant::CursorMovesForward));
+    assert!(finds(Mutant::StoresLateCommits, Invariant::CursorMovesForward));
 }
 
 #[test]
@@ -156,35 +156,35 @@ fn a_leader_that_gives_a_port_to_two_groups_is_found() {
 
 #[test]
 fn an_instance_that_starts_before_its_former_node_removed_it_is_found() {
-    assert!(finds(Mutant::NoLettingGo, Invariant::NotBeforeLetGo));
-    assert!(finds(Mutant::NoLettingGo, Invariant::StatefulRunsOnce));
+    assert!(finds(Mutant::MovesBeforeRemoval, Invariant::MovesAfterRemoval));
+    assert!(finds(Mutant::MovesBeforeRemoval, Invariant::StatefulRunsOnce));
 }
 
 #[test]
 fn an_upgrade_that_starts_what_was_stopped_is_found() {
-    assert!(finds(Mutant::ForgetsStops, Invariant::AsksHoldOnce));
+    assert!(finds(Mutant::ForgetsStops, Invariant::RequestsTakeEffectOnce));
 }
 
 #[test]
 fn a_move_that_does_not_wait_for_the_lock_is_found() {
     // The operation that lost the lock forgets its remaining instances.
-    assert!(finds(Mutant::NoLock, Invariant::AsksHoldOnce));
+    assert!(finds(Mutant::NoLock, Invariant::RequestsTakeEffectOnce));
 }
 
 #[test]
 fn a_version_that_is_not_counted_by_the_leader_is_found() {
-    assert!(finds(Mutant::ClientsVersion, Invariant::CommandsHoldOnce));
-    assert!(finds(Mutant::VersionGoesBack, Invariant::CommandsHoldOnce));
+    assert!(finds(Mutant::TakesClientVersion, Invariant::CommandsTakeEffectOnce));
+    assert!(finds(Mutant::VersionGoesBack, Invariant::CommandsTakeEffectOnce));
 }
 
 #[test]
 fn dependency_pods_that_are_forgotten_at_a_takeover_are_found() {
-    assert!(finds(Mutant::ForgetsPairs, Invariant::Converges));
+    assert!(finds(Mutant::ForgetsDependencies, Invariant::Converges));
 }
 
 #[test]
 fn dependency_pods_that_are_missing_beside_stopped_instances_are_found() {
-    assert!(finds(Mutant::NeedsOfRunning, Invariant::NeedsAreMet));
+    assert!(finds(Mutant::IgnoresNeedsOfStopped, Invariant::DependenciesArePlaced));
 }
 
 #[test]
@@ -194,27 +194,27 @@ fn a_leader_that_forgets_cordons_is_found() {
 
 #[test]
 fn an_agent_that_restarts_twice_per_request_is_found() {
-    assert!(finds(Mutant::ForgetsRestarts, Invariant::RestartedOncePerAsk));
+    assert!(finds(Mutant::ForgetsRestarts, Invariant::OneRestartPerRequest));
 }
 
 #[test]
 fn a_rollout_that_does_not_wait_for_confirmation_is_found() {
-    assert!(finds(Mutant::ConfirmsItself, Invariant::GroupsAreStarted));
+    assert!(finds(Mutant::SkipsConfirmations, Invariant::OnlyStartedBatchesUpdate));
 }
 
 #[test]
 fn a_rollout_whose_state_is_not_stored_is_found() {
-    assert!(finds(Mutant::ForgetsReleases, Invariant::GroupsAreStarted));
+    assert!(finds(Mutant::ForgetsRollouts, Invariant::OnlyStartedBatchesUpdate));
 }
 
 #[test]
 fn a_rollout_that_exceeds_max_surge_is_found() {
-    assert!(finds(Mutant::SurgesMore, Invariant::TotalIsKept));
+    assert!(finds(Mutant::ExceedsMaxSurge, Invariant::TotalIsKept));
 }
 
 #[test]
 fn a_rollout_that_exceeds_max_unavailable_is_found() {
-    assert!(finds(Mutant::TakesMore, Invariant::MinimumServes));
+    assert!(finds(Mutant::ExceedsMaxUnavailable, Invariant::MinimumStaysAvailable));
 }
 
 #[test]
@@ -224,10 +224,10 @@ fn a_rollout_that_skips_drains_is_found() {
 
 #[test]
 fn a_rollback_that_updates_every_instance_is_found() {
-    assert!(finds(Mutant::SparesNobody, Invariant::RollbackSpares));
+    assert!(finds(Mutant::SparesNothing, Invariant::RollbackSpares));
 }
 
 #[test]
 fn an_agent_that_removes_orphaned_containers_is_found() {
-    assert!(finds(Mutant::SweepsOrphans, Invariant::OrphansAreSpared));
+    assert!(finds(Mutant::RemovesOrphans, Invariant::OrphansAreSpared));
 }

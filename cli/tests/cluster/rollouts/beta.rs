@@ -6,7 +6,7 @@ use contract::rollout_view::{RolloutPhase, RolloutStatus, RolloutView};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::diary::{Deed, Diary};
+use super::diary::{Action, Diary};
 use super::images::SECOND;
 use super::rollout::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
@@ -59,7 +59,7 @@ async fn killing_leaders_between_steps_does_not_change_a_rollout() {
     };
     walk(&release, 1, killed).await;
     let made = diary.up_to(&release.exactly(10).await).await;
-    let made = made.iter().filter(|entry| entry.action == Deed::Created && entry.pod.version == 1);
+    let made = made.iter().filter(|entry| entry.action == Action::Created && entry.pod.version == 1);
     let made: Vec<String> = made.map(|entry| entry.pod.to_string()).collect();
     let each_once: BTreeSet<String> = (1..=10).map(|instance| format!("kill.web.web.v1-i{instance}-d0")).collect();
     assert_eq!((made.len(), made.into_iter().collect()), (10, each_once), "every container was made once");

@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, eventually};
 use crate::docker::Workload;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Action {
     Created,
     Started,
     Ended,
@@ -22,7 +22,7 @@ pub(super) enum Deed {
 /// One line of the diary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) action: Deed,
+    pub(super) action: Action,
     pub(super) pod: PodId,
 }
 
@@ -53,7 +53,7 @@ impl Diary {
         let wanted: BTreeSet<&str> = running.iter().map(|container| container.name.as_str()).collect();
         eventually(Duration::from_secs(10), "the engine tells of every start", async || {
             let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let started = entries.iter().filter(|entry| entry.action == Deed::Started);
+            let started = entries.iter().filter(|entry| entry.action == Action::Started);
             let started: BTreeSet<String> = started.map(|entry| entry.pod.to_string()).collect();
             wanted.iter().all(|name| started.contains(*name)).then_some(entries)
         })
@@ -67,11 +67,11 @@ pub(super) fn fewest_and_most(entries: &[Entry], first: &[Workload]) -> (usize, 
     let (mut fewest, mut most) = (running.len(), running.len());
     for entry in entries {
         match entry.action {
-            Deed::Created => {}
-            Deed::Started => {
+            Action::Created => {}
+            Action::Started => {
                 running.insert(entry.pod.to_string());
             }
-            Deed::Ended => {
+            Action::Ended => {
                 running.remove(&entry.pod.to_string());
             }
         }
@@ -82,9 +82,9 @@ pub(super) fn fewest_and_most(entries: &[Entry], first: &[Workload]) -> (usize, 
 
 fn entry(action: &str, name: &str) -> Option<Entry> {
     let action = match action {
-        "create" => Deed::Created,
-        "start" => Deed::Started,
-        "die" => Deed::Ended,
+        "create" => Action::Created,
+        "start" => Action::Started,
+        "die" => Action::Ended,
         _ => return None,
     };
     Some(Entry { action, pod: name.parse().expect("a container is called after its pod") })

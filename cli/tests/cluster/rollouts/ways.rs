@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::diary::{Deed, Diary};
+use super::diary::{Action, Diary};
 use super::images::{SECOND, THIRD};
 use super::rollout::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
@@ -18,8 +18,8 @@ async fn recreate_never_runs_old_and_new_together_and_batch_updates_batch_by_bat
     let containers = release.exactly(4).await;
     assert!(containers.iter().all(|container| revision(container) == 1));
     let entries = diary.up_to(&containers).await;
-    let first_new = entries.iter().position(|entry| entry.action == Deed::Started && entry.pod.version == 1);
-    let ended = entries.iter().take(first_new.expect("a start")).filter(|entry| entry.action == Deed::Ended).count();
+    let first_new = entries.iter().position(|entry| entry.action == Action::Started && entry.pod.version == 1);
+    let ended = entries.iter().take(first_new.expect("a start")).filter(|entry| entry.action == Action::Ended).count();
     assert_eq!(ended, 4, "every old one ended before the first new one started: {entries:#?}");
 
     // The same group by groups of three, from now on.
@@ -31,11 +31,11 @@ async fn recreate_never_runs_old_and_new_together_and_batch_updates_batch_by_bat
     assert_eq!(view.group, 2, "{view:#?}");
     let containers = release.exactly(4).await;
     let entries = diary.up_to(&containers).await;
-    let started = |at: &usize| entries[*at].action == Deed::Started && entries[*at].pod.version == 2;
+    let started = |at: &usize| entries[*at].action == Action::Started && entries[*at].pod.version == 2;
     let starts: Vec<usize> = (0..entries.len()).filter(started).collect();
     let fourth = entries[starts[3]].pod.instance;
     let its_end = entries
         .iter()
-        .position(|entry| entry.action == Deed::Ended && (entry.pod.version, entry.pod.instance) == (1, fourth));
+        .position(|entry| entry.action == Action::Ended && (entry.pod.version, entry.pod.instance) == (1, fourth));
     assert!(its_end > Some(starts[2]), "the second group is touched when the first one runs: {entries:#?}");
 }

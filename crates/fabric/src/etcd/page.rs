@@ -9,7 +9,7 @@ const PAGE: i64 = 128;
 
 /// Request for one page.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
+pub struct PageRequest<'a> {
     /// Only keys after this one; none means from the start of the prefix.
     pub after: Option<&'a str>,
     /// The revision to read at; none means the current one.
@@ -35,7 +35,7 @@ impl Store {
         let mut revision = None;
         loop {
             let after = pairs.last().map(|(key, _)| key.as_str());
-            let page = self.page(prefix, Ask { after, revision, limit: PAGE }).await?;
+            let page = self.page(prefix, PageRequest { after, revision, limit: PAGE }).await?;
             revision = Some(page.revision);
             pairs.extend(page.pairs);
             if !page.more {
@@ -45,10 +45,10 @@ impl Store {
     }
 
     /// One page of the keys under a prefix. [`Error::NoRevision`] if the revision was compacted or never existed.
-    pub async fn page(&self, prefix: &str, ask: Ask<'_>) -> Result<Page, Error> {
-        let from = ask.after.map_or_else(|| prefix.to_owned(), |key| format!("{key}\0"));
-        let at = ask.revision.unwrap_or(0);
-        let options = GetOptions::new().with_range(prefix_end(prefix)).with_limit(ask.limit).with_revision(at);
+    pub async fn page(&self, prefix: &str, request: PageRequest<'_>) -> Result<Page, Error> {
+        let from = request.after.map_or_else(|| prefix.to_owned(), |key| format!("{key}\0"));
+        let at = request.revision.unwrap_or(0);
+        let options = GetOptions::new().with_range(prefix_end(prefix)).with_limit(request.limit).with_revision(at);
         let read = self.call("listing keys", self.effort(), |client| {
             let mut keys = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
             let (from, options) = (from.clone(), options.clone());
@@ -61,7 +61,7 @@ impl Store {
             let (key, value) = pair.into_key_value();
             (String::from_utf8_lossy(&key).into_owned(), value)
         });
-        Ok(Page { pairs: pairs.collect(), revision: ask.revision.unwrap_or(now), more })
+        Ok(Page { pairs: pairs.collect(), revision: request.revision.unwrap_or(now), more })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabric::election::Guard;
-use fabric::etcd::{Args, Ask, Change, CommitResult, Error, Op, Store};
+use fabric::etcd::{Args, Change, CommitResult, Error, Op, PageRequest, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -172,10 +172,10 @@ async fn pages_have_one_revision_until_it_is_compacted() {
     for number in 0..5 {
         store.commit(None, &[put(&format!("/p/{number}"), "old")]).await.unwrap();
     }
-    let first = store.page("/p/", Ask { after: None, revision: None, limit: 2 }).await.unwrap();
+    let first = store.page("/p/", PageRequest { after: None, revision: None, limit: 2 }).await.unwrap();
     assert!(first.more);
     store.commit(None, &[put("/p/3", "new"), put("/p/9", "new"), Op::Delete { key: "/p/4".to_owned() }]).await.unwrap();
-    let rest = Ask { after: Some("/p/1"), revision: Some(first.revision), limit: 9 };
+    let rest = PageRequest { after: Some("/p/1"), revision: Some(first.revision), limit: 9 };
     let second = store.page("/p/", rest).await.unwrap();
     let old = |keys: &[&str]| -> Vec<(String, Vec<u8>)> {
         keys.iter().map(|&key| (key.to_owned(), b"old".to_vec())).collect()
@@ -185,7 +185,7 @@ async fn pages_have_one_revision_until_it_is_compacted() {
     etcd.client().await.compact(first.revision + 1, None).await.unwrap();
     let gone = store.page("/p/", rest).await;
     assert!(matches!(gone, Err(Error::NoRevision { revision }) if revision == first.revision), "{gone:?}");
-    let future = store.page("/p/", Ask { revision: Some(first.revision + 1000), ..rest }).await;
+    let future = store.page("/p/", PageRequest { revision: Some(first.revision + 1000), ..rest }).await;
     assert!(matches!(future, Err(Error::NoRevision { .. })), "{future:?}");
 }
 

@@ -133,7 +133,7 @@ impl Leading<'_> {
 
     fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {
         let refuses = self.state.cluster.switches().refuses_changes() && !verb.passes_read_only();
-        if refuses && !self.has_mutant(Mutant::NoBrakes) {
+        if refuses && !self.has_mutant(Mutant::IgnoresSwitches) {
             return Err(Refusal::ReadOnly);
         }
         limits::check_store_size(self, &verb)?;

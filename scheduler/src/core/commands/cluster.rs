@@ -60,7 +60,7 @@ fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
 
 /// Whether nothing is reconciled.
 pub(in crate::core) fn is_paused(leading: &Leading<'_>) -> bool {
-    leading.state.cluster.is_paused() && !leading.has_mutant(Mutant::NoBrakes)
+    leading.state.cluster.is_paused() && !leading.has_mutant(Mutant::IgnoresSwitches)
 }
 
 /// Warns of records of the whole cluster that cannot be read.

@@ -55,7 +55,7 @@ impl Admission<'_> {
         let pod = group.record.spec.pod.patched(patch, self.now);
         let mut respec = self.respec(name, group, pod)?;
         if let SpecChange::Next(next) = &mut respec
-            && self.settings.faults.has(Mutant::ClientsVersion)
+            && self.settings.faults.has(Mutant::TakesClientVersion)
         {
             (next.spec.version, next.spec.pod.version) = (sent, sent);
         }

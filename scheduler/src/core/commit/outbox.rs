@@ -444,7 +444,8 @@ impl Outbox {
     }
 }
 
-pub(super) fn weight(write: &Write) -> usize {
+/// Bytes of key and value.
+pub(in crate::core) fn weight(write: &Write) -> usize {
     match write {
         Write::Put { key, value, .. } => key.len() + value.len(),
         Write::Delete { key } => key.len(),

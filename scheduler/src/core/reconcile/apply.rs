@@ -49,7 +49,7 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
         leading.state.set_instances(name, plan.instances);
     }
     if let Some((release, group)) = plan.release.zip(leading.state.groups.get_mut(name)) {
-        if !(plan.store && leading.settings.faults.has(Mutant::ForgetsReleases)) {
+        if !(plan.store && leading.settings.faults.has(Mutant::ForgetsRollouts)) {
             bundle.writes.push(commit::put(keys::release(name), &release));
         }
         group.release = Some(release);

@@ -36,7 +36,7 @@ const POLLS: u32 = 5;
 
 /// Starts a leadership: puts the stored pairs into the queues before any order leaves.
 pub(in crate::core) fn queue_orders(leading: &mut Leading<'_>) {
-    let forgets = leading.has_mutant(Mutant::ForgetsPairs);
+    let forgets = leading.has_mutant(Mutant::ForgetsDependencies);
     if forgets {
         return;
     }
@@ -136,7 +136,7 @@ fn count_as_users(leading: &Leading<'_>, groups: &BTreeSet<GroupName>) -> bool {
         let group = leading.state.groups.get(name);
         group.is_some_and(|group| group.instances().iter().any(|instance| instance.target == TargetState::Run))
     };
-    !leading.has_mutant(Mutant::NeedsOfRunning) || groups.iter().any(runs)
+    !leading.has_mutant(Mutant::IgnoresNeedsOfStopped) || groups.iter().any(runs)
 }
 
 fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(), String> {

@@ -163,7 +163,9 @@ pub(super) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, instances:
 }
 
 fn is_confirmed_gone(leading: &Leading<'_>, name: &GroupName, number: u32, instance: &Instance) -> bool {
-    let Some(node) = instance.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
+    let Some(node) = instance.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::MovesBeforeRemoval)) else {
+        return true;
+    };
     // Docker that does not answer proves nothing about containers, nor does a lost node. The planner decides which instances
     // need not wait.
     let blind = |node| leading.state.nodes.get(node).is_some_and(|host| host.engine != EngineState::Up);

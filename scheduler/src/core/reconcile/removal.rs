@@ -69,7 +69,7 @@ pub(in crate::core) fn remove_group(
     let record = GroupRecord { operation, removal, updated_at: leading.now, last_error, drifts: Vec::new(), ..record };
     let mut bundle = leading.change_record(name, record);
     bundle.changes.extend(before);
-    let is_orphaned = removal == Removal::Orphan && !leading.has_mutant(Mutant::SweepsOrphans);
+    let is_orphaned = removal == Removal::Orphan && !leading.has_mutant(Mutant::RemovesOrphans);
     if was_orphan || is_orphaned {
         bundle.spared = Some(Arc::new(leading.state.untouchable()));
     }

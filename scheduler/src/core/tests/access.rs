@@ -81,7 +81,7 @@ impl Rig {
 }
 
 #[test]
-fn a_new_store_asks_who_sends_a_command_and_an_older_one_does_not_until_it_is_told_to() {
+fn a_new_store_authenticates_commands_and_an_older_one_only_after_auth_enforce() {
     let mut rig = enforced();
     assert!(rig.mode().expect("chosen").enforced);
     assert!(rig.command("c1", create("web", 1)).contains("Unauthenticated"));

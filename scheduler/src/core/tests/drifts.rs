@@ -3,7 +3,7 @@
 use super::*;
 use contract::command::{Act, Drift, Operation};
 
-use super::operations::operate;
+use super::operations::{operate, web};
 use super::upgrades::{image, patch};
 
 fn drift(from: &str, to: Option<&str>) -> Drift {
@@ -20,14 +20,6 @@ fn evacuate(name: &str) -> Verb {
 }
 fn nodes_of(rig: &Rig, name: &str) -> Vec<String> {
     rig.places(name).into_iter().map(|(place, _)| place).collect()
-}
-/// Three instances of `web` on nodes a, b and a.
-fn web() -> Rig {
-    let mut rig = rig(&["a", "b"]);
-    rig.command("c1", create("web", 3));
-    rig.advance(2);
-    rig.clear();
-    rig
 }
 
 #[test]

@@ -7,8 +7,8 @@ use contract::record::{GroupRecord, OperationRecord};
 pub(super) fn operate(name: &str, act: Act, instance: u32) -> Verb {
     Verb::Operate { name: group(name), act, instance }
 }
-/// Three running instances on two nodes.
-fn web() -> Rig {
+/// Three instances of `web` on nodes a, b and a.
+pub(super) fn web() -> Rig {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 3));
     rig.advance(2);

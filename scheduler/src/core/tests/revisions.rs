@@ -23,7 +23,7 @@ impl Rig {
     }
 }
 
-fn web() -> Rig {
+pub(super) fn web() -> Rig {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create_spec(with_strategy("web", 2, rolling(1, 0))));
     assert!(rig.completes("web", 30));

@@ -5,7 +5,7 @@ use contract::progress::Progress;
 use contract::record::{Draining, Fetching, GroupRecord, Instance, RevisionOutcome, RevisionRecord};
 
 use super::super::commit::staging;
-use super::super::commit::{Bundle, Outbox, put_entry};
+use super::super::commit::{Bundle, Outbox, put_entry, weight};
 use super::upgrades::{image, patch};
 use super::*;
 
@@ -16,13 +16,6 @@ impl Rig {
     }
     pub(super) fn bytes_under(&self, prefix: &str) -> usize {
         layout::under(prefix, &self.store).map(|(_, value)| value.len()).sum()
-    }
-}
-
-fn weight(write: &Write) -> usize {
-    match write {
-        Write::Put { key, value, .. } => key.len() + value.len(),
-        Write::Delete { key } => key.len(),
     }
 }
 

@@ -4,19 +4,13 @@ use contract::command::{Operation, Refusal};
 use contract::rollout::{Amount, StrategyType};
 use serde_json::{Value, json};
 
-use super::rollouts::{create_spec, rolling, with_strategy};
+use super::revisions::web;
 use super::upgrades::{image, patch};
 use super::*;
 
 fn strategy(fields: Value) -> Verb {
     let Value::Object(fields) = fields else { panic!("not an object") };
     Verb::PatchStrategy { name: group("web"), fields }
-}
-fn web() -> Rig {
-    let mut rig = rig(&["a", "b"]);
-    rig.command("c1", create_spec(with_strategy("web", 2, rolling(1, 0))));
-    assert!(rig.completes("web", 30));
-    rig
 }
 
 #[test]

@@ -39,18 +39,18 @@ impl Faults {
     /// The record without the fields that one of the planner's guards depends on.
     pub(in crate::core) fn falsify_record(self, record: &GroupRecord) -> Cow<'_, GroupRecord> {
         let mut falsified = Cow::Borrowed(record);
-        if self.has(Mutant::ConfirmsItself)
+        if self.has(Mutant::SkipsConfirmations)
             && let Some(strategy) = falsified.to_mut().spec.strategy.as_mut()
         {
             strategy.need_waiting_for_confirm = false;
         }
-        if self.has(Mutant::SurgesMore)
+        if self.has(Mutant::ExceedsMaxSurge)
             && let Some(strategy) = falsified.to_mut().spec.strategy.as_mut()
         {
             let surge = strategy.max_surge.unwrap_or(Amount::Count(0));
             strategy.max_surge = Some(Amount::Count(surge.rounded_up(record.spec.num_instances) + 2));
         }
-        if self.has(Mutant::TakesMore)
+        if self.has(Mutant::ExceedsMaxUnavailable)
             && let Some(strategy) = falsified.to_mut().spec.strategy.as_mut()
         {
             let missing = strategy.max_unavailable.unwrap_or(Amount::Count(0));
@@ -59,7 +59,7 @@ impl Faults {
         if self.has(Mutant::SkipsDrains) {
             falsified.to_mut().spec.drain = None;
         }
-        if self.has(Mutant::SparesNobody) {
+        if self.has(Mutant::SparesNothing) {
             falsified.to_mut().equals.clear();
         }
         falsified
@@ -88,14 +88,14 @@ impl Faults {
         plan
     }
 
-    /// The reported pods of a group; with [`Mutant::CountsByName`] any pod that the node reports of an instance.
+    /// The reported pods of a group; with [`Mutant::MixesUpPods`] any pod that the node reports of an instance.
     pub(in crate::core) fn reported_pods<'a>(
         self,
         reports: &'a ReportCache,
         name: &GroupName,
         group: &Group,
     ) -> ReportedPods<'a> {
-        if !self.has(Mutant::CountsByName) {
+        if !self.has(Mutant::MixesUpPods) {
             return ReportedPods::of(reports, name, group);
         }
         let facts_of = |number: u32, pod: Option<&Instance>| {

@@ -37,9 +37,9 @@ impl Faults {
         assert!(!(asked && key.group.as_str().starts_with("panic")), "{PANIC_MESSAGE}");
     }
 
-    /// The order with the changes of a delta that was computed for another order; `None` unless [`Mutant::AnyBase`] is active.
+    /// The order with the changes of a delta that was computed for another order; `None` without [`Mutant::IgnoresDeltaBase`].
     pub(in crate::core) fn misapplied(self, order: &Order, delta: &OrderDelta) -> Option<Order> {
-        if !self.has(Mutant::AnyBase) {
+        if !self.has(Mutant::IgnoresDeltaBase) {
             return None;
         }
         let delta = delta.clone();

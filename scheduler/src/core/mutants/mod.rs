@@ -23,39 +23,39 @@ pub enum Mutant {
     /// A new leader declares silent nodes lost immediately.
     NoFailoverGrace,
     /// A report on one pod of an instance counts for every pod of that instance.
-    CountsByName,
+    MixesUpPods,
     /// A stopped engine plans, and a read-only one accepts changes.
-    NoBrakes,
+    IgnoresSwitches,
     /// A group takes its stream ports even if another group owns them.
     NoPortClaims,
     /// An instance is ordered elsewhere before the node it leaves confirmed that its pod is gone.
-    NoLettingGo,
+    MovesBeforeRemoval,
     /// An upgraded instance runs even if it was stopped.
     ForgetsStops,
     /// A drift takes the lock from a running operation.
     NoLock,
     /// A patch gets the version its client sent.
-    ClientsVersion,
+    TakesClientVersion,
     /// A rollback takes the number of the version it goes back to.
     VersionGoesBack,
     /// A new leader's orders hold no dependency pods.
-    ForgetsPairs,
+    ForgetsDependencies,
     /// Instances that do not run need no dependency pods.
-    NeedsOfRunning,
+    IgnoresNeedsOfStopped,
     /// A rollout continues without being confirmed.
-    ConfirmsItself,
+    SkipsConfirmations,
     /// The progress of a rollout is not stored with the instances it changed.
-    ForgetsReleases,
+    ForgetsRollouts,
     /// A rollout surges by two pods more than allowed.
-    SurgesMore,
+    ExceedsMaxSurge,
     /// A rollout makes two more instances unavailable than allowed.
-    TakesMore,
+    ExceedsMaxUnavailable,
     /// A pod is touched without being taken out of service.
     SkipsDrains,
     /// A rollback replaces every instance, also those with the target's content.
-    SparesNobody,
+    SparesNothing,
     /// Agents do not spare orphans.
-    SweepsOrphans,
+    RemovesOrphans,
     /// A new leader forgets which nodes are cordoned.
     ForgetsCordons,
     /// Reconciling a group or a dependency pod with an image called `panic…` panics, for tests of the quarantine.

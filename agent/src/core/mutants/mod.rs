@@ -23,13 +23,13 @@ pub enum Mutant {
     /// Does not store that a restart was done.
     ForgetsRestarts,
     /// Acknowledges orders before they are on disk.
-    AcknowledgesFirst,
+    AcknowledgesBeforeStoring,
     /// Applies a delta to any base.
-    AnyBase,
+    IgnoresDeltaBase,
     /// Takes one inventory and trusts the cache from then on.
     ListsOnce,
     /// Starts a second action while one is in progress.
-    WorksTwice,
+    ActsTwice,
     /// Panics on instances of groups named `panic…`, to test that the others are still reconciled.
     PanicsOnPurpose,
 }
