@@ -12,6 +12,7 @@ mod foreign_store;
 mod fullness;
 mod gates;
 mod history;
+mod joins;
 mod letting_go;
 mod looks;
 mod losses;
