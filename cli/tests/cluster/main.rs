@@ -13,6 +13,7 @@ mod docker;
 mod failover;
 mod forged;
 mod healing;
+mod joins;
 mod no_image;
 mod node_loss;
 mod nodes;
