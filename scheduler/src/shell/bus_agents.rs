@@ -34,7 +34,9 @@ enum Error {
         "the file holds nodes of another store and the present store has none: it stays, until `deployctl restore` or a node joins"
     )]
     ForeignStore,
-    #[error("the NATS servers did not read it")]
+    #[error(
+        "the NATS servers did not read it; accounts of an older version must be written again (deployctl bus-keys)"
+    )]
     Reload(#[source] fabric::nats::Error),
 }
 
