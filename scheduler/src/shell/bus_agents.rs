@@ -115,12 +115,7 @@ impl Written {
         let text = tokio::fs::read_to_string(&self.file).await.map_err(Error::File)?;
         // A new store has no name before its first leader.
         let Some(names) = stores(store).await? else { return Ok(()) };
-        let is_foreign = bus_accounts::store_of(&text).is_some_and(|name| !names.iter().any(|own| own == name));
-        if is_foreign && nodes.is_empty() {
-            return Err(Error::ForeignStore);
-        }
-        let name = names.last().map_or("", String::as_str);
-        let wanted = bus_accounts::with_joined(&text, name, &users(nodes)).ok_or(Error::Malformed)?;
+        let wanted = wanted(&text, &names, nodes)?;
         if wanted != text {
             replace(&self.file, &wanted).await.map_err(Error::File)?;
             self.loaded.clear();
@@ -132,6 +127,16 @@ impl Written {
         }
         Ok(())
     }
+}
+
+/// The file with these nodes. An empty store does not cut off the nodes of a lost one: they work until it is restored.
+fn wanted(text: &str, names: &[String], nodes: &BTreeMap<NodeName, String>) -> Result<String, Error> {
+    let is_foreign = bus_accounts::store_of(text).is_some_and(|name| !names.iter().any(|own| own == name));
+    if is_foreign && nodes.is_empty() {
+        return Err(Error::ForeignStore);
+    }
+    let name = names.last().map_or("", String::as_str);
+    bus_accounts::with_joined(text, name, &users(nodes)).ok_or(Error::Malformed)
 }
 
 /// The names of the store, oldest first; none before it has one.
@@ -182,5 +187,19 @@ mod tests {
         assert_eq!(keys, ["UC"]);
         fold(&mut nodes, Change::Put(put("a", "").0, b"?".to_vec()));
         assert!(nodes.is_empty());
+    }
+
+    #[test]
+    fn an_empty_store_leaves_the_nodes_of_a_lost_one_and_a_restored_one_has_them_again() {
+        let (_, file) = bus_accounts::config_with_agents_file(&[]);
+        let nodes = BTreeMap::from([("a".parse().unwrap(), "UA".to_owned())]);
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let before = wanted(&file, &names(&["1"]), &nodes).unwrap();
+        assert!(before.contains("UA"));
+        let empty = BTreeMap::new();
+        assert!(matches!(wanted(&before, &names(&["2"]), &empty), Err(Error::ForeignStore)));
+        assert!(wanted(&before, &names(&["1", "2"]), &nodes).unwrap().contains("UA"), "restored");
+        assert!(!wanted(&before, &names(&["1"]), &empty).unwrap().contains("UA"), "the last node was removed");
+        assert!(matches!(wanted("users: []", &names(&["1"]), &nodes), Err(Error::Malformed)));
     }
 }
