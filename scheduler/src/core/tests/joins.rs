@@ -22,7 +22,7 @@ fn record(number: u8, names: &str, uses: u32) -> JoinTokenRecord {
         labels: BTreeMap::from([("unit".to_owned(), "cell-a".to_owned())]),
         uses,
         replace: false,
-        by: "somebody".to_owned(),
+        by: "root".to_owned(),
         created: Timestamp::NEVER,
         expires: Timestamp::from_millis(1_600_000),
     }
