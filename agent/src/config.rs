@@ -9,7 +9,7 @@ use contract::name::NodeName;
 use crate::device::Device;
 use crate::pool::Pool;
 
-/// Runs the containers of one node.
+/// Runs the containers of one node. `deployd-agent join` joins a cluster with a token.
 #[derive(Debug, clap::Parser)]
 #[command(name = "deployd-agent", version, about)]
 pub struct Config {
@@ -107,11 +107,7 @@ pub struct Config {
 
 impl Config {
     pub fn node_name(&self) -> Result<NodeName, String> {
-        if let Some(name) = &self.name {
-            return Ok(name.clone());
-        }
-        let own = std::fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| error.to_string())?;
-        own.trim().parse().map_err(|error| format!("the machine's name {:?} {error}; give --name", own.trim()))
+        node_name(self.name.as_ref())
     }
 
     pub fn address(&self) -> IpAddr {
@@ -136,6 +132,15 @@ impl fabric::settings::Settings for Config {
     }
 }
 
+/// The given name, or that of the machine.
+pub fn node_name(given: Option<&NodeName>) -> Result<NodeName, String> {
+    if let Some(name) = given {
+        return Ok(name.clone());
+    }
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| error.to_string())?;
+    own.trim().parse().map_err(|error| format!("the machine's name {:?} {error}; give --name", own.trim()))
+}
+
 /// Source address of the default route. Connecting a datagram socket sends nothing; the target is a documentation address.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
@@ -143,7 +148,7 @@ fn own_address() -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_unspecified())
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         Some(_) | None => Err(format!("{text:?} is not a label; write KEY=VALUE")),

@@ -11,6 +11,7 @@ pub mod docker;
 pub mod engine_health;
 pub mod fault;
 pub mod identity;
+pub mod join;
 pub mod ledger;
 pub mod metrics;
 pub mod name_claim;

@@ -9,6 +9,10 @@ use fabric::shutdown::Shutdown;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == "join") {
+        return agent::join::run(arguments).await.map(|()| ExitCode::SUCCESS);
+    }
     let config: Config = fabric::settings::of_process();
     fabric::telemetry::init(&config.log);
     let ended = run(config, Shutdown::on_signals()).await;

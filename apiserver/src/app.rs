@@ -98,9 +98,11 @@ impl App {
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
         let hosts = Hosts::new(&config.hosts);
         let callback_policy = config.callback.policy(address, &config.nats);
+        let join = http::join::Offer::new(&config.nats.urls, config.nats.ca.clone(), config.tls_cert.is_some());
         let (name, access) = (config.name, Access::new(queries.clone(), config.anonymous));
         let follow_access = access.clone();
-        let api = Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access };
+        let api =
+            Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access, join };
         let router = router(Arc::new(api), &readiness, registry);
         Ok(Self {
             listeners,

@@ -48,7 +48,7 @@ impl Error {
             Self::Api(error)
             | Self::Apply(apply::Error::Api(error) | apply::Error::Rollout(rollout::Error::Api(error)))
             | Self::Rollout(rollout::Error::Api(error))
-            | Self::Node(node::Error::Api(error))
+            | Self::Node(node::Error::Api(error) | node::Error::Token(token::Error::Api(error)))
             | Self::Backup(backup::Error::Api(error))
             | Self::Login(login::Error::Api(error))
             | Self::Token(token::Error::Api(error))
@@ -69,6 +69,7 @@ impl Error {
             Self::Login(login::Error::Interrupted) => Exit::Interrupted,
             Self::Login(login::Error::Credential(_) | login::Error::Contexts(_))
             | Self::Token(token::Error::Binding(_))
+            | Self::Node(node::Error::Label(_))
             | Self::Proxy(proxy::Error::Open(_) | proxy::Error::NoToken) => Exit::Usage,
             Self::Up(up::Error::Ready(ready::Error::Process { .. } | ready::Error::Cluster { .. })) => Exit::Deadline,
             Self::Apply(_)

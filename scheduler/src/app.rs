@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::config::Config;
 use crate::core::Core;
+use crate::core::io::Settings;
 use crate::metrics::Metrics;
 use crate::shell::{self, Context, Shell};
 
@@ -93,7 +94,13 @@ impl App {
         let settings = config.election_settings();
         let election = Election::start(store.clone(), keys::LEADER, &config.name(), settings, shutdown.clone());
         let context = Context { name: config.name(), bus, store, signer, order_keys, clock: Clock::start(), metrics };
-        let shell = Shell::start(Core::new(config.core_settings()), context, &election, readiness);
+        if let Some(file) = config.bus_agents_file.clone() {
+            let (bus, store) = (context.bus.clone(), context.store.clone());
+            fabric::tasks::spawn("bus agents", shell::bus_agents::keep(file, bus, store));
+        }
+        let order_keys = context.order_keys.as_deref().map(OrderKeys::text).unwrap_or_default();
+        let core = Core::new(Settings { order_keys, ..config.core_settings() });
+        let shell = Shell::start(core, context, &election, readiness);
         let result = tokio::select! {
             served = admin => served.map_err(|source| Error::Listen { address: listen, source }),
             ran = shell.run(shutdown.clone()) => ran.map_err(Error::Schema),

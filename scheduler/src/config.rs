@@ -29,10 +29,15 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_ORDER_KEYS_FILE", value_name = "FILE")]
     pub order_keys_file: Option<std::path::PathBuf>,
 
-    /// Names of nodes that may join, with `*` at the end for all that start so. A node of another name is listed as pending and gets
-    /// no orders until `deployctl node approve`; nodes that the store knows are accepted. The same on all schedulers. The default
-    /// accepts all, as versions before; an empty list accepts none
-    #[arg(long, env = "DEPLOYD_ACCEPT_NODES", default_value = "*", value_delimiter = ',', value_name = "NAME")]
+    /// File of the NATS server with the users of agents (nats-agents.conf of deployctl bus-keys). The scheduler writes the nodes that
+    /// joined with a token into it and lets the NATS servers read it again. One for each NATS server
+    #[arg(long, env = "DEPLOYD_BUS_AGENTS_FILE", value_name = "FILE")]
+    pub bus_agents_file: Option<std::path::PathBuf>,
+
+    /// Names of nodes that may join without a token, with `*` at the end for all that start so. A node of another name is listed as
+    /// pending and gets no orders until `deployctl node approve`; nodes that the store knows, and those that joined with a token, are
+    /// accepted. The same on all schedulers. Default: none
+    #[arg(long, env = "DEPLOYD_ACCEPT_NODES", value_delimiter = ',', value_name = "NAME")]
     pub accept_nodes: Vec<String>,
 
     /// A node that sends no report for this time (five heartbeats) is suspect: no instance is placed there
@@ -150,6 +155,7 @@ impl Config {
             enforces_access: true,
             orders_at_once: io::Settings::default().orders_at_once,
             accepted_nodes: self.accept_nodes.clone(),
+            order_keys: String::new(),
             faults: io::Faults::default(),
         }
     }
@@ -204,7 +210,7 @@ mod tests {
         assert_eq!((ours.tell_again_after, ours.losses_stop), (core.tell_again_after, core.losses_stop));
         assert_eq!((ours.losses_within, ours.engine_away_after), (core.losses_within, core.engine_away_after));
         assert_eq!((ours.quota_cores, ours.early_exit), (core.quota_cores, core.early_exit));
-        assert_eq!((ours.store_quota, ours.accepted_nodes), (core.store_quota, core.accepted_nodes));
+        assert_eq!((ours.store_quota, ours.accepted_nodes), (core.store_quota, Vec::<String>::new()));
         let (lease, usual) = (config.election_settings(), election::Settings::default());
         assert_eq!((lease.ttl, lease.renew, lease.step_down_after), (usual.ttl, usual.renew, usual.step_down_after));
     }

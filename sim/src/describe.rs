@@ -148,6 +148,9 @@ pub fn command(command: &Command) -> String {
         Verb::SetPolicy { namespace, policy } => format!("policy of {namespace}: {}", policy.level),
         Verb::CreateToken { token } => format!("create token {}", token.id),
         Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::CreateJoinToken { token } => format!("create join token {}", token.id),
+        Verb::RevokeJoinToken { id } => format!("revoke join token {id}"),
+        Verb::Join { join } => format!("join {}", join.node),
         Verb::ReportRefused { requests } => format!("report {} refused requests", requests.len()),
         Verb::EnforceAccess { enforced } => format!("enforce access: {enforced}"),
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
@@ -268,6 +271,7 @@ fn answer(answer: &contract::query::Answer) -> String {
         Answer::Constraints(constraints) => format!("{constraints:?}"),
         Answer::Policies(rows) => format!("{rows:?}"),
         Answer::Access(_) => "access".to_owned(),
+        Answer::JoinTokens(_) | Answer::Joined(_) => "joins".to_owned(),
         Answer::Audit(_) => "audit log".to_owned(),
     }
 }

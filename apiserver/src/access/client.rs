@@ -43,6 +43,17 @@ impl Client {
         Self { principal, identity: Evidence::Open(bindings), peer }
     }
 
+    /// A node that joins, which has a join token instead of rights.
+    pub(crate) fn joining(peer: Peer) -> Self {
+        let status = Binding { role: Role::Monitor, namespaces: Namespaces::All };
+        let principal = Principal { name: format!("join@{}", text(peer)), bindings: vec![status] };
+        Self { principal, identity: Evidence::Anonymous(Vec::new()), peer }
+    }
+
+    pub(super) fn origin(&self) -> Peer {
+        self.peer
+    }
+
     pub(super) fn token(&self) -> Option<&TokenProof> {
         match &self.identity {
             Evidence::Token(proof) => Some(proof),

@@ -39,6 +39,11 @@ pub async fn admit(
     if *route == Route::Unknown {
         return Ok(None);
     }
+    if let Route::Call(resource, verb) = route
+        && routes::WITHOUT_CLIENT.contains(&(verb.method(), resource.path()))
+    {
+        return Ok(Some(Client::joining(peer(extensions).await)));
+    }
     let client = identify(api, headers, extensions).await?;
     if let Route::Call(resource, verb) = route
         && let Some(right) = routes::right_of(verb.method(), resource.path())

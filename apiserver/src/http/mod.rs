@@ -17,6 +17,7 @@ pub mod events;
 pub mod form;
 pub mod guard;
 pub mod history;
+pub mod join;
 pub mod node;
 pub mod nodes;
 pub mod notifies;
@@ -74,6 +75,7 @@ pub struct Api {
     pub streams: Streams,
     pub callback_policy: fabric::callback::Policy,
     pub access: Access,
+    pub join: join::Offer,
 }
 
 /// One request.
@@ -202,6 +204,8 @@ async fn call(api: &Api, (resource, method): (Resource, HttpMethod), client: Cli
         Resource::Restore => backups::restore(api, &call).await,
         Resource::Policies => policies::call(api, &call).await,
         Resource::Tokens => tokens::call(api, &call).await,
+        Resource::JoinTokens => join::tokens(api, &call).await,
+        Resource::Join => join::join(api, &call).await,
         Resource::Access => access::call(api, &call).await,
         Resource::Audit => audit::call(api, &call).await,
     }

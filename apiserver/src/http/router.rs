@@ -40,6 +40,10 @@ pub enum Resource {
     /// Workload policies of namespaces.
     Policies,
     Tokens,
+    /// Tokens with which nodes join.
+    JoinTokens,
+    /// Nodes that join.
+    Join,
     /// Whether clients must prove who they are, and what the client may do.
     Access,
     /// The audit log.
@@ -47,7 +51,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::PodGroups,
         Self::Depends,
         Self::Nodes,
@@ -72,6 +76,8 @@ impl Resource {
         Self::Restore,
         Self::Policies,
         Self::Tokens,
+        Self::JoinTokens,
+        Self::Join,
         Self::Access,
         Self::Audit,
     ];
@@ -103,6 +109,8 @@ impl Resource {
             Self::Restore => "/api/restore",
             Self::Policies => "/api/policies",
             Self::Tokens => "/api/tokens",
+            Self::JoinTokens => "/api/jointokens",
+            Self::Join => "/api/join",
             Self::Access => "/api/access",
             Self::Audit => "/api/audit",
         }
@@ -118,8 +126,8 @@ impl Resource {
             Self::Depends => &[Get, Post, Put, Delete],
             Self::Nodes | Self::Node | Self::Constraints => &[Get, Patch, Delete],
             Self::Status | Self::EngineConfig | Self::Access => &[Get, Patch],
-            Self::Notifies | Self::Tokens => &[Get, Post, Delete],
-            Self::Ports | Self::Guard => &[Get, Post],
+            Self::Notifies | Self::Tokens | Self::JoinTokens => &[Get, Post, Delete],
+            Self::Ports | Self::Guard | Self::Join => &[Get, Post],
             Self::Maintenance => &[Patch],
             Self::Plan => &[Post],
             Self::Restore => &[Post, Delete],
@@ -271,6 +279,7 @@ mod tests {
             implemented.extend(verbs.map(|verb| (verb.method(), resource.path())));
         }
         let mut guarded: Vec<(&str, &str)> = routes::ROUTES.iter().map(|row| (row.method, row.path)).collect();
+        guarded.extend(routes::WITHOUT_CLIENT);
         implemented.sort_unstable();
         guarded.sort_unstable();
         assert_eq!(implemented, guarded);

@@ -156,7 +156,8 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         | Refusal::CallbackUnknown
         | Refusal::ConstraintUnknown
         | Refusal::PolicyUnknown
-        | Refusal::TokenUnknown { .. } => StatusCode::NOT_FOUND,
+        | Refusal::TokenUnknown { .. }
+        | Refusal::JoinTokenUnknown { .. } => StatusCode::NOT_FOUND,
         Refusal::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
         Refusal::ReadOnly | Refusal::Forbidden { .. } | Refusal::Denied { .. } => StatusCode::FORBIDDEN,
         Refusal::GroupExists | Refusal::DependencyExists => StatusCode::METHOD_NOT_ALLOWED,
@@ -268,6 +269,11 @@ mod tests {
                 Refusal::TokenUnknown { id: "0a".to_owned() },
                 404,
                 "there is no token \"0a\"; `deployctl token list` shows those that exist",
+            ),
+            (
+                Refusal::JoinTokenUnknown { id: "0a".to_owned() },
+                404,
+                "there is no join token \"0a\", or it was revoked or has expired; `deployctl node token list` shows those that exist",
             ),
         ] {
             assert_eq!((status_of(&refusal).as_u16(), refusal.to_string().as_str()), (status, text));

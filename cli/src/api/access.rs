@@ -1,13 +1,17 @@
 //! The calls of the API about tokens, access control and the audit log.
 
 use contract::access::audit::AuditPage;
+use contract::access::join::{CreatedJoinToken, JoinTokenView, NewJoinToken};
 use contract::access::table::{AccessPatch, AccessView, CreatedToken, NewToken, TokenView};
 use reqwest::{Method, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::{Api, Error, Request, Retry};
 
 const ACCESS: &str = "/api/access";
 const TOKENS: &str = "/api/tokens";
+const JOIN_TOKENS: &str = "/api/jointokens";
 const AUDIT: &str = "/api/audit";
 
 impl Api {
@@ -27,16 +31,38 @@ impl Api {
         self.get(TOKENS, &[]).await?.read()
     }
 
-    /// Creates a token; also whether a leader has decided it. It is sent once: the answer of a repeated request could not show
-    /// the secret.
+    /// Creates a token; also whether a leader has decided it.
     pub async fn create_token(&self, token: &NewToken) -> Result<(CreatedToken, bool), Error> {
-        let attempt = self.attempt(&Request::new(Method::POST, TOKENS, &[]).with(token), None).await;
+        self.create_once(TOKENS, token, "deployctl token list").await
+    }
+
+    pub async fn join_tokens(&self) -> Result<Vec<JoinTokenView>, Error> {
+        self.get(JOIN_TOKENS, &[]).await?.read()
+    }
+
+    /// Creates a join token; also whether a leader has decided it.
+    pub async fn create_join_token(&self, token: &NewJoinToken) -> Result<(CreatedJoinToken, bool), Error> {
+        self.create_once(JOIN_TOKENS, token, "deployctl node token list").await
+    }
+
+    pub async fn revoke_join_token(&self, id: &str, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, JOIN_TOKENS, &[("id", id)]), retry).await
+    }
+
+    /// Sends a request once: the answer of a repeated one could not show the secret.
+    async fn create_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        list: &'static str,
+    ) -> Result<(T, bool), Error> {
+        let attempt = self.attempt(&Request::new(Method::POST, path, &[]).with(body), None).await;
         let answer = attempt.answer.and_then(|reply| {
             let is_decided = reply.status != StatusCode::ACCEPTED;
             Ok((reply.read()?, is_decided))
         });
         match (answer, attempt.doubt) {
-            (Err(error), Some(reason)) => Err(Error::TokenInDoubt { reason, source: Box::new(error) }),
+            (Err(error), Some(reason)) => Err(Error::TokenInDoubt { reason, list, source: Box::new(error) }),
             (answer, _) => answer,
         }
     }

@@ -40,11 +40,12 @@ pub enum Error {
     #[error("{urls} has no access control: the apiserver or its schedulers are older than this deployctl")]
     NoAccessControl { urls: String },
     #[error(
-        "it is unknown whether the token was created ({reason}); `deployctl token list` shows it, then revoke it and create \
-         another: its secret is lost"
+        "it is unknown whether the token was created ({reason}); `{list}` shows it, then revoke it and create another: its secret \
+         is lost"
     )]
     TokenInDoubt {
         reason: String,
+        list: &'static str,
         #[source]
         source: Box<Error>,
     },

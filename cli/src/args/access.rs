@@ -165,7 +165,7 @@ pub enum AuditWhat {
 }
 
 /// A duration that may be in days: `90d`.
-fn days(text: &str) -> Result<Duration, String> {
+pub(super) fn days(text: &str) -> Result<Duration, String> {
     const DAY: u64 = 24 * 3600;
     let count = text.trim().strip_suffix('d').and_then(|count| count.parse::<u64>().ok());
     match count.and_then(|count| count.checked_mul(DAY)) {

@@ -14,8 +14,10 @@ Writes to the folder, for each process and only where a file is missing:
   orders/SCHEDULER   the key that a scheduler signs orders with (--order-key-file)
   orders.pub         the public keys of the schedulers, for every agent and scheduler (--order-keys-file)
   nats-accounts.conf accounts, users and permissions for the NATS servers; it holds no secret
-Include the last file in the configuration of every NATS server and reload it: `include nats-accounts.conf`, \
-`nats-server --signal reload`. Processes that have a key in the folder keep their access; --remove ends it.
+  nats-agents.conf   the users of agents, which nats-accounts.conf includes; schedulers add the nodes that join with a token
+                     (--bus-agents-file)
+Include nats-accounts.conf in the configuration of every NATS server, with nats-agents.conf in the same folder, and reload it: \
+`include nats-accounts.conf`, `nats-server --signal reload`. Processes that have a key in the folder keep their access; --remove ends it.
 
 Examples:
   deployctl bus-keys keys --scheduler s1,s2,s3 --apiserver a1,a2 --agent node-1,node-2

@@ -28,7 +28,7 @@ pub use depends::{Depends, DependsWhat};
 pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
 pub use login::{ContextArgs, ContextWhat, Login, Logout, Proxy};
-pub use node::{Drain, Label, Node, NodeWhat, labels};
+pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
 pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};

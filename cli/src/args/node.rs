@@ -1,6 +1,7 @@
 //! The flags of `node`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -12,7 +13,8 @@ use super::Output;
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
 A cordoned node gets no new instances; its instances keep running and restart there. Draining a node cordons it and moves its \
-instances elsewhere. Removing a node deletes it; an agent that joins under its name is a new node.
+instances elsewhere. Removing a node deletes it and ends the access of its agent, if it joined with a token; an agent that joins \
+under its name is a new node.
 
 Examples:
   deployctl node list
@@ -21,7 +23,8 @@ Examples:
   deployctl node uncordon node-1
   deployctl node drain node-1 --why kernel-update --timeout 30m
   deployctl node label node-1 rack=3 old-
-  deployctl node remove node-1")]
+  deployctl node remove node-1
+  deployctl node token create --names 'rack-3-*' --uses 20 --output join.token")]
 pub struct Node {
     #[command(subcommand)]
     pub what: NodeWhat,
@@ -72,7 +75,9 @@ pub enum NodeWhat {
         #[arg(required = true, value_parser = label, value_name = "KEY=VALUE|KEY-")]
         labels: Vec<Label>,
     },
-    /// Remove a node that is gone
+    /// Create, list and revoke tokens with which nodes join
+    Token(JoinTokenArgs),
+    /// Remove a node, and end the access of its agent if it joined with a token
     Remove {
         /// Name of the node
         node: NodeName,
@@ -80,6 +85,62 @@ pub enum NodeWhat {
         #[arg(long)]
         force: bool,
     },
+}
+
+/// `deployctl node token`
+#[derive(Debug, Clone, ClapArgs)]
+#[command(after_help = "\
+A node joins with a token (`deployd-agent join`, or `deploy/install-agent --join`): it makes a key of its own, and NATS lets its agent
+in. The token names the cluster's CA, which nodes may join, their labels, and how many may join until when. It is shown once.
+
+Examples:
+  deployctl node token create --names 'rack-3-*' --labels unit=cell-a --uses 20 --ttl 1h --output join.token
+  deployctl node token create --names node-7 --replace
+  deployctl node token list
+  deployctl node token revoke 0001020304050607")]
+pub struct JoinTokenArgs {
+    #[command(subcommand)]
+    pub what: JoinTokenWhat,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum JoinTokenWhat {
+    /// Create a join token and print it
+    Create(NewJoinToken),
+    /// List all join tokens, without their secrets
+    #[command(alias = "ls")]
+    List {
+        /// Output format
+        #[arg(long, short, value_enum, default_value_t = Output::Table)]
+        output: Output,
+    },
+    /// End a join token; nodes that joined with it stay
+    Revoke {
+        /// Id of the token, as `deployctl node token list` shows it
+        id: String,
+    },
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct NewJoinToken {
+    /// Which nodes may join: a name, or a beginning with `*` such as 'rack-3-*'
+    #[arg(long, value_name = "NAMES", default_value = "*")]
+    pub names: String,
+    /// Labels that the nodes get, as KEY=VALUE, comma separated
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
+    pub labels: Vec<Label>,
+    /// How many nodes may join
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub uses: u32,
+    /// How long the token is valid, such as 1h or 7d; at most 30d
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::access::days)]
+    pub ttl: Duration,
+    /// Also let a node join whose name is known with another key: the present agent of that name loses its access
+    #[arg(long)]
+    pub replace: bool,
+    /// Write the token to a new file that only you can read, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `deployctl node drain`

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use contract::bus::{Identity, Member};
 use devcluster::keys::Keys;
+use fabric::bus_accounts;
 
 use crate::Error;
 use crate::args::BusKeys;
@@ -20,10 +21,12 @@ pub fn bus_keys(asked: &BusKeys) -> Result<(), Error> {
     let of_schedulers = identities.iter().filter(|identity| identity.member == Member::Scheduler);
     let schedulers: Vec<String> = of_schedulers.map(|identity| identity.name.to_string()).collect();
     let users = keys.ensure(&identities, &schedulers)?;
-    let accounts = asked.folder.join(ACCOUNTS);
-    let text = fabric::bus_accounts::config(&users);
-    std::fs::write(&accounts, text).map_err(|source| devcluster::Error::Prepare { path: accounts.clone(), source })?;
-    println!("{} users in {}", users.len(), accounts.display());
+    let (accounts, agents) = bus_accounts::config_with_agents_file(&users);
+    for (name, text) in [(bus_accounts::AGENTS_FILE, agents), (ACCOUNTS, accounts)] {
+        let path = asked.folder.join(name);
+        std::fs::write(&path, text).map_err(|source| devcluster::Error::Prepare { path, source })?;
+    }
+    println!("{} users in {} and {}", users.len(), asked.folder.join(ACCOUNTS).display(), bus_accounts::AGENTS_FILE);
     println!("keys in {}; copy each to its machine, and orders.pub to every node", asked.folder.display());
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `token`: creates, lists and revokes tokens.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use contract::access::table::CreatedToken;
@@ -21,9 +22,10 @@ pub enum Error {
     File(#[from] private_file::Error),
     #[error("{0}")]
     Binding(String),
-    #[error("the token {id} was created and could not be written; `deployctl token revoke {id}` ends it")]
+    #[error("the token {id} was created and could not be written; `{revoke} {id}` ends it")]
     Lost {
         id: String,
+        revoke: &'static str,
         #[source]
         source: std::io::Error,
     },
@@ -53,24 +55,14 @@ async fn create(api: &Api, asked: &NewToken) -> Result<(), Error> {
     let bindings = asked.bindings().map_err(Error::Binding)?;
     let valid_seconds = Some(asked.ttl.as_secs());
     let wanted = contract::access::table::NewToken { principal: asked.principal.clone(), bindings, valid_seconds };
-    // The file comes first: a token that cannot be written is lost.
-    let file = asked.output.as_deref().map(private_file::create).transpose()?;
-    let created = api.create_token(&wanted).await;
-    let (CreatedToken { token, view }, is_decided) = match (created, asked.output.as_deref()) {
-        (Ok(created), _) => created,
-        (Err(error), path) => {
-            // It is empty, and ours: it did not exist before.
-            path.map(std::fs::remove_file);
-            return Err(error.into());
-        }
-    };
-    match (file, asked.output.as_deref()) {
-        (Some(mut file), Some(path)) => {
-            let written = file.write_all(format!("{token}\n").as_bytes()).and_then(|()| file.sync_all());
-            written.map_err(|source| Error::Lost { id: view.id.clone(), source })?;
-            eprintln!("the token is in {}; `deployctl login URL --token-file {0}` uses it", path.display());
-        }
-        _ => {
+    let (CreatedToken { token, view }, is_decided) =
+        only_once(asked.output.as_deref(), "deployctl token revoke", api.create_token(&wanted), |(created, _)| {
+            (created.token.clone(), created.view.id.clone())
+        })
+        .await?;
+    match asked.output.as_deref() {
+        Some(path) => eprintln!("the token is in {}; `deployctl login URL --token-file {0}` uses it", path.display()),
+        None => {
             println!("{token}");
             eprintln!("this is the only time that the token is shown; `deployctl login URL` stores it");
         }
@@ -81,4 +73,24 @@ async fn create(api: &Api, asked: &NewToken) -> Result<(), Error> {
         eprintln!("no scheduler has decided it yet; the token works as soon as `deployctl token list` shows it");
     }
     Ok(())
+}
+
+/// Creates a token and writes it to the file, if there is one. The file comes first: a token that cannot be written is lost.
+pub(crate) async fn only_once<T>(
+    path: Option<&Path>,
+    revoke: &'static str,
+    create: impl Future<Output = Result<T, api::Error>>,
+    token_and_id: impl Fn(&T) -> (String, String),
+) -> Result<T, Error> {
+    let file = path.map(private_file::create).transpose()?;
+    let created = create.await.inspect_err(|_| {
+        // It is empty, and ours: it did not exist before.
+        path.map(std::fs::remove_file);
+    })?;
+    if let Some(mut file) = file {
+        let (token, id) = token_and_id(&created);
+        let written = file.write_all(format!("{token}\n").as_bytes()).and_then(|()| file.sync_all());
+        written.map_err(|source| Error::Lost { id, revoke, source })?;
+    }
+    Ok(created)
 }

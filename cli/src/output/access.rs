@@ -1,6 +1,7 @@
 //! Tables about access: tokens, roles and the audit log.
 
 use contract::access::audit::{AuditRecord, RefusedRequests};
+use contract::access::join::JoinTokenView;
 use contract::access::routes::{ROUTES, RouteRight};
 use contract::access::table::{AccessView, TokenView};
 use contract::access::{Binding, Right, Role};
@@ -43,6 +44,24 @@ pub fn tokens(tokens: &[TokenView], now: Timestamp) -> String {
         ]
     };
     rows(&["id", "principal", "bindings", "created by", "created", "expires"], tokens.iter().map(cells))
+}
+
+/// All join tokens.
+pub fn join_tokens(tokens: &[JoinTokenView], now: Timestamp) -> String {
+    let cells = |token: &JoinTokenView| {
+        let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let expired = if token.expires <= now { " (expired)" } else { "" };
+        [
+            token.id.clone(),
+            token.names.clone(),
+            dash(&labels.join(",")),
+            token.uses.to_string(),
+            if token.replace { "yes" } else { "no" }.to_owned(),
+            dash(&token.by),
+            format!("{}{expired}", token.expires),
+        ]
+    };
+    rows(&["id", "names", "labels", "uses left", "replaces", "created by", "expires"], tokens.iter().map(cells))
 }
 
 /// Whether access control is enforced, and which clients need no token.

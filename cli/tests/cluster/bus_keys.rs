@@ -22,6 +22,8 @@ async fn write(folder: &Path, names: &[&str]) -> String {
 /// A real server with the written accounts.
 async fn nats(dir: &Path, keys: &Path) -> NatsServer {
     let accounts = std::fs::read_to_string(keys.join("nats-accounts.conf")).expect("accounts");
+    std::fs::create_dir_all(dir).expect("a folder");
+    std::fs::copy(keys.join("nats-agents.conf"), dir.join("nats-agents.conf")).expect("agents");
     NatsServer::start_configured(dir, 0, Syncing::Always, &accounts).await.expect("a server")
 }
 

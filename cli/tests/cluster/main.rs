@@ -15,6 +15,7 @@ mod failover;
 mod forged;
 mod generated;
 mod healing;
+mod joins;
 mod measured;
 mod no_image;
 mod node_loss;

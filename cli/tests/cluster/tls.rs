@@ -164,3 +164,37 @@ async fn a_second_ca_is_not_made_and_the_first_prints_its_hash() {
     let output = deployctl(dir.path(), &init).await;
     assert!(!output.status.success() && text(&output).contains("ca issue"), "{}", text(&output));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_joins_over_tls_and_sends_its_token_only_to_the_ca_that_the_token_names() {
+    let secure = Secure::start().await;
+    let ready = format!("{}/readyz", secure.api);
+    let output = secure.deployctl(&["--ca", "tls/ca.pem", "health", "--wait", "60s", &ready]).await;
+    assert!(output.status.success(), "{}", text(&output));
+    let at_api = ["--api", &secure.api, "--ca", "tls/ca.pem"];
+    let create = ["node", "token", "create", "--names", "rack-1", "--uses", "2", "--output", "join.token"];
+    let output = secure.deployctl(&[&at_api[..], &create].concat()).await;
+    assert!(output.status.success(), "{}", text(&output));
+    let token = std::fs::read_to_string(secure.dir.path().join("join.token")).expect("a token");
+    let ca = std::fs::read_to_string(secure.dir.path().join("tls/ca.pem")).expect("a CA");
+    let hash = fabric::certificates::hash(&ca).expect("a certificate");
+    assert!(token.trim().ends_with(&hash), "the token names the CA");
+    let join = async |token: &str| {
+        let mut command = Command::new(program("deployd-agent"));
+        command.args(["join", "--api", &secure.api, "--name", "rack-1", "--token-file", token, "--into", "join"]);
+        command.env_clear().current_dir(secure.dir.path()).output().await.expect("it runs")
+    };
+    let other = token.trim().replace(&hash, &"0".repeat(64));
+    std::fs::write(secure.dir.path().join("other.token"), other).expect("written");
+    let output = join("other.token").await;
+    assert!(!output.status.success() && text(&output).contains("does not have the CA"), "{}", text(&output));
+    assert!(!secure.dir.path().join("join").exists(), "nothing was made for another cluster");
+    let output = join("join.token").await;
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(std::fs::read_to_string(secure.dir.path().join("join/ca.pem")).expect("the CA"), ca);
+    let settings = std::fs::read_to_string(secure.dir.path().join("join/agent.env")).expect("settings");
+    assert!(settings.contains("DEPLOYD_NATS_CA=") && settings.contains("DEPLOYD_NATS_CREDENTIALS_FILE="), "{settings}");
+    let listed = secure.deployctl(&[&at_api[..], &["node", "token", "list", "-o", "json"]].concat()).await;
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(listed[0]["Uses"], 1, "the other token was not used");
+}

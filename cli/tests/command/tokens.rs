@@ -114,3 +114,34 @@ async fn tokens_are_listed_and_revoked_by_id() {
     let ended = server.run(&["token", "revoke", "x"]).await;
     assert!(ended.code == Some(3) && ended.err.contains("there is no token"), "{ended:?}");
 }
+
+#[tokio::test]
+async fn a_join_token_is_created_listed_and_revoked() {
+    let (create, revoke) = ("POST /api/jointokens", "DELETE /api/jointokens");
+    let view = json!({"Id": ID, "Names": "rack-3-*", "Labels": {"unit": "cell-a"}, "Uses": 20, "Replace": true, "By": "root",
+        "Created": "2026-01-01T00:00:00Z", "Expires": "2026-01-01T01:00:00Z"});
+    let mut created = view.clone();
+    created["Token"] = json!("ddj_secret");
+    let server = Server::start(&[
+        (create, 201, created),
+        ("GET /api/jointokens", 200, json!([view])),
+        (revoke, 202, json!({"message": "ok"})),
+    ])
+    .await;
+    let words = "node token create --names rack-3-* --labels unit=cell-a,disk=ssd --uses 20 --ttl 2h --replace";
+    let ended = server.run(&words.split(' ').collect::<Vec<_>>()).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "ddj_secret\n"), "{ended:?}");
+    assert!(ended.err.contains(ID) && ended.err.contains("only time") && !ended.err.contains("ddj_"), "{ended:?}");
+    let sent: Value = serde_json::from_str(&server.changes().remove(0).1).expect("JSON");
+    let labels = json!({"unit": "cell-a", "disk": "ssd"});
+    let wanted = json!({"Names": "rack-3-*", "Labels": labels, "Uses": 20, "ValidSeconds": 7200, "Replace": true});
+    assert_eq!(sent, wanted);
+    let listed = server.run(&["node", "token", "list"]).await.out;
+    let row: Vec<&str> = listed.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!(row[..6], [ID, "rack-3-*", "unit=cell-a", "20", "yes", "root"], "{listed}");
+    let ended = server.run(&["node", "token", "revoke", ID]).await;
+    assert!(ended.code == Some(0) && ended.out.contains("is revoked"), "{ended:?}");
+    assert_eq!(server.changes()[1].0, format!("{revoke}?id={ID}"));
+    let ended = server.run(&["node", "token", "create", "--labels", "unit-"]).await;
+    assert!(ended.code == Some(2) && ended.err.contains("KEY=VALUE"), "{ended:?}");
+}

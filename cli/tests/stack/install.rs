@@ -187,6 +187,41 @@ async fn an_installed_agent_joins_runs_an_instance_and_is_upgraded_under_it() {
     assert_eq!(tree(root).keys().filter(|path| path.contains("bin/") || path.contains("systemd")).count(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_installed_with_a_join_token_and_again_without_another_use() {
+    let cluster = Cluster::start(&["--nodes", "1"]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (root, token) = (folder.path(), cluster.folder().join("join.token").display().to_string());
+    let words = ["node", "token", "create", "--names", "rack-1", "--labels", "unit=cell-r", "--output", &token];
+    let made = cluster.deployctl(&words).await;
+    assert!(made.status.success(), "{}", text(&made));
+    let agent = program("deployd-agent").display().to_string();
+    let join = ["--binary", &agent, "--join", cluster.api(0), "--token-file", &token, "--name", "rack-1"];
+    let settings = ["--label", "rack=7", "--unit", "other", "--set", "DEPLOYD_MEMORY=1024"];
+    let said = installed(root, &[&join[..], &settings, &["--dry-run"]].concat());
+    assert!(said.contains("joins") && tree(root).is_empty(), "{said}");
+    for _ in 0..2 {
+        installed(root, &[&join[..], &settings].concat());
+    }
+    let nats = cluster.state()["nats"].as_str().expect("an address").to_owned();
+    let written = std::fs::read_to_string(root.join("etc/deployd/agent.env")).expect("settings");
+    for line in [
+        "DEPLOYD_NAME=rack-1",
+        &format!("DEPLOYD_NATS={nats}"),
+        "DEPLOYD_NATS_CREDENTIALS_FILE=/etc/deployd/join/agent.nk",
+        "DEPLOYD_ORDER_KEYS_FILE=/etc/deployd/join/order-keys",
+        "DEPLOYD_LABELS=rack=7,unit=cell-r",
+        "DEPLOYD_MEMORY=1024",
+    ] {
+        assert_eq!(written.lines().filter(|found| *found == line).count(), 1, "{line}: {written}");
+    }
+    let modes = tree(root);
+    assert_eq!((modes["etc/deployd/join/agent.nk"], modes["etc/deployd/agent.env"]), (0o600, 0o600));
+    for arguments in [["--join", cluster.api(0)], ["--token-file", &token]] {
+        assert!(!installer(root, &arguments).status.success(), "{arguments:?}");
+    }
+}
+
 #[test]
 fn the_installed_tree_is_what_the_page_about_operations_says() {
     let folder = tempfile::tempdir().expect("a folder");

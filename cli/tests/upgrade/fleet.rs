@@ -78,7 +78,12 @@ impl Fleet {
         }
         let tool = programs.folder.path().join("deployctl");
         std::fs::copy(crate::cluster::program("deployctl"), tool).expect("deployctl is copied");
-        let cluster = Cluster::start_from(programs.folder.path().to_owned(), &[], &["--previous-flags"]).await;
+        let cluster = Cluster::start_from(
+            programs.folder.path().to_owned(),
+            &[("DEPLOYD_ACCEPT_NODES", "*")],
+            &["--previous-flags"],
+        )
+        .await;
         Self { cluster, programs }
     }
 

@@ -153,9 +153,20 @@ pub fn plan(facts: &Facts<'_>) -> Cluster {
 
 /// Contents of the NATS server's configuration: an acknowledged command survives the loss of power, not only of the
 /// process.
-pub fn nats_config(dir: &Path, port: u16, users: Option<&[User]>) -> String {
-    let accounts = users.map_or_else(fabric::local::open_accounts, bus_accounts::config);
-    fabric::local::nats_config(&dir.join("nats"), port, Syncing::Always, &accounts)
+pub fn nats_config(dir: &Path, port: u16, users: Option<&[User]>) -> NatsFiles {
+    let (accounts, agents) = match users {
+        Some(users) => bus_accounts::config_with_agents_file(users),
+        None => (fabric::local::open_accounts(), String::new()),
+    };
+    NatsFiles { config: fabric::local::nats_config(&dir.join("nats"), port, Syncing::Always, &accounts), agents }
+}
+
+/// The files of the NATS server.
+#[derive(Debug)]
+pub struct NatsFiles {
+    pub config: String,
+    /// The users of agents, which the configuration includes; empty on an open bus.
+    pub agents: String,
 }
 
 /// Every process on the bus.
@@ -185,6 +196,10 @@ fn identity(member: Member, name: &str) -> Identity {
 }
 
 /// Where the NATS server's configuration lies.
+pub fn nats_agents_file(dir: &Path) -> PathBuf {
+    dir.join(bus_accounts::AGENTS_FILE)
+}
+
 pub fn nats_config_file(dir: &Path) -> PathBuf {
     dir.join("nats.conf")
 }
@@ -253,6 +268,7 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
     words.extend(anonymous(facts));
     words.extend(key_flag(facts, "--order-keys-file", &Keys::of(facts.dir).public()));
+    words.extend(key_flag(facts, "--bus-agents-file", &nats_agents_file(facts.dir)));
     words.extend(accepted_nodes(facts));
     let timers = [
         ("--suspect-after", facts.settings.suspect_after),
@@ -530,7 +546,7 @@ mod tests {
 
     #[test]
     fn nats_syncs_to_disk_before_it_acknowledges() {
-        let text = nats_config(Path::new("/a \"b\""), 4222, Some(&[]));
+        let text = nats_config(Path::new("/a \"b\""), 4222, Some(&[])).config;
         assert!(text.contains("sync_interval: always"));
         assert!(text.contains(r#"store_dir: "/a \"b\"/nats""#), "{text}");
     }

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::keys::Keys;
-use crate::plan::Settings;
+use crate::plan::{NatsFiles, Settings};
 use crate::state::Cluster;
 use crate::supervisor::{self, Journal, Supervisor};
 use crate::{Error, child, docker, lock, plan, ports, preflight, stop};
@@ -66,9 +66,11 @@ pub async fn prepare(dir: &Path, settings: &Settings) -> Result<(), Error> {
 }
 
 fn write_nats_config(dir: &Path, ports: &BTreeMap<String, u16>, users: Option<&[User]>) -> Result<(), Error> {
-    let path = plan::nats_config_file(dir);
-    let text = plan::nats_config(dir, ports.get("nats").copied().unwrap_or(0), users);
-    fs::write(&path, text).map_err(|source| Error::Prepare { path, source })
+    let NatsFiles { config, agents } = plan::nats_config(dir, ports.get("nats").copied().unwrap_or(0), users);
+    for (path, text) in [(plan::nats_agents_file(dir), agents), (plan::nats_config_file(dir), config)] {
+        fs::write(&path, text).map_err(|source| Error::Prepare { path, source })?;
+    }
+    Ok(())
 }
 
 /// Runs the supervisor as a task of this process.

@@ -91,9 +91,7 @@ impl Authority {
 
     /// SHA-256 of the CA's certificate in hex, to compare by eye or in a join command.
     pub fn hash(&self) -> Result<String, Error> {
-        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| Error::Authority)?;
-        let digest = ring::digest::digest(&ring::digest::SHA256, &der);
-        Ok(hex(digest.as_ref()))
+        hash(&self.certificate)
     }
 
     /// A certificate for `name`. With `hosts` (names or addresses) it is a server's, else only a client's.
@@ -112,6 +110,22 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?.pem();
         Ok(Issued { certificate, key: key.serialize_pem() })
     }
+}
+
+/// SHA-256 in hex of the first certificate in a PEM text.
+pub fn hash(pem: &str) -> Result<String, Error> {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| Error::Authority)?;
+    Ok(hash_of(&der))
+}
+
+/// The certificate in a PEM text that has this hash, as DER.
+pub fn with_hash(pem: &str, hash: &str) -> Option<Vec<u8>> {
+    let mut all = CertificateDer::pem_slice_iter(pem.as_bytes()).flatten();
+    all.find(|der| hash_of(der) == hash).map(|der| der.to_vec())
+}
+
+fn hash_of(der: &[u8]) -> String {
+    hex(ring::digest::digest(&ring::digest::SHA256, der).as_ref())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -145,6 +159,11 @@ mod tests {
         let (authority, key) = Authority::create(now()).unwrap();
         let again = Authority::open(authority.certificate(), &key).unwrap();
         assert_eq!(again.hash().unwrap(), authority.hash().unwrap());
+        let (other, _) = Authority::create(now()).unwrap();
+        let both = format!("{}{}", other.certificate(), authority.certificate());
+        let found = with_hash(&both, &authority.hash().unwrap()).unwrap();
+        assert_eq!(found, CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap().to_vec());
+        assert_eq!(with_hash(other.certificate(), &authority.hash().unwrap()), None);
         let issued = again.issue("nats", &["nats".to_owned(), "10.0.0.1".to_owned()], 1, now()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap()).unwrap();

@@ -15,6 +15,7 @@ mod notes;
 mod parts;
 mod past;
 mod reader;
+mod reload;
 mod stream;
 
 use std::collections::BTreeSet;

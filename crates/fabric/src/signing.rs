@@ -120,6 +120,11 @@ impl OrderKeys {
         }
     }
 
+    /// The text of their file.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|(id, key)| format!("{id} {}\n", BASE64.encode(key))).collect()
+    }
+
     /// Checks the signature of an order for `node`.
     pub fn check(&self, node: &NodeName, header: Option<&str>, payload: &[u8]) -> Result<(), Rejected> {
         self.verify(header.unwrap_or_default(), &signed_text(node, payload))
@@ -177,6 +182,7 @@ mod tests {
         let public = dir.path().join("public");
         std::fs::write(&public, signers.iter().map(OrderSigner::public_line).collect::<String>()).unwrap();
         let keys = OrderKeys::load(&public).unwrap();
+        assert_eq!(keys.text(), std::fs::read_to_string(&public).unwrap());
         (signers, keys, dir)
     }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use contract::access::AnonymousBinding;
+use contract::access::join::names_node;
 use contract::command::{Command, Outcome};
 use contract::event::Event;
 use contract::fence::{Fence, Term};
@@ -265,6 +266,8 @@ pub struct Settings {
     pub orders_at_once: usize,
     /// Names of nodes that are accepted without approval: exact ones, or prefixes with `*`.
     pub accepted_nodes: Vec<String>,
+    /// The public keys of the schedulers, for nodes that join; empty when orders are not signed.
+    pub order_keys: String,
     /// Guards that the simulator or a test switches off; empty in the programs.
     pub faults: Faults,
 }
@@ -272,10 +275,7 @@ pub struct Settings {
 impl Settings {
     /// Whether a node of this name is accepted without approval.
     pub(super) fn accepts(&self, node: &NodeName) -> bool {
-        self.accepted_nodes.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(prefix) => node.as_str().starts_with(prefix),
-            None => pattern == node.as_str(),
-        })
+        self.accepted_nodes.iter().any(|pattern| names_node(pattern, node))
     }
 
     /// How long planning waits for what.
@@ -310,6 +310,7 @@ impl Default for Settings {
             // them waits long for its node when the nodes are busy.
             orders_at_once: 64,
             accepted_nodes: vec!["*".to_owned()],
+            order_keys: String::new(),
             faults: Faults::default(),
         }
     }

@@ -12,6 +12,7 @@ mod foreign_store;
 mod fullness;
 mod gates;
 mod history;
+mod joins;
 mod losses;
 mod nodes;
 mod notices;

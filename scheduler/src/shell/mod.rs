@@ -6,6 +6,7 @@
 mod answers;
 mod audit;
 mod backups;
+pub(crate) mod bus_agents;
 mod claims;
 mod commands;
 mod commits;

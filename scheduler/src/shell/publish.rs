@@ -79,6 +79,8 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         | Key::Policy(_)
         | Key::AccessMode
         | Key::Token(_)
+        | Key::JoinToken(_)
+        | Key::NodeKey(_)
         | Key::AuditHead
         | Key::Store
         | Key::Progress

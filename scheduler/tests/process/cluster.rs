@@ -43,7 +43,7 @@ impl Cluster {
         let admin = format!("127.0.0.1:{}", free_port());
         let mut program = Program::new(env!("CARGO_BIN_EXE_deployd-scheduler"));
         program.args(["--name", name, "--listen", &admin, "--nats", &self.nats.url(), "--etcd", &self.etcd.url()]);
-        program.args(["--anonymous", ADMIN]);
+        program.args(["--anonymous", ADMIN, "--accept-nodes", "*"]);
         let log = std::fs::File::create(self.dir.path().join(format!("{name}.log"))).unwrap();
         program.stdout(Stdio::null()).stderr(log);
         (program, format!("http://{admin}"))

@@ -240,6 +240,9 @@ impl Model {
             | Verb::CreateToken { .. }
             | Verb::ReportRefused { .. }
             | Verb::RevokeToken { .. }
+            | Verb::CreateJoinToken { .. }
+            | Verb::RevokeJoinToken { .. }
+            | Verb::Join { .. }
             | Verb::EnforceAccess { .. } => return Err(impossible()),
             Verb::Node { node, change } => {
                 if let NodeChange::Drain { force, .. } = change {

@@ -94,6 +94,9 @@ impl Switches {
             | Verb::CreateToken { .. }
             | Verb::ReportRefused { .. }
             | Verb::RevokeToken { .. }
+            | Verb::CreateJoinToken { .. }
+            | Verb::RevokeJoinToken { .. }
+            | Verb::Join { .. }
             | Verb::EnforceAccess { .. }
             | Verb::CreateDependency { .. }
             | Verb::UpdateDependency { .. }

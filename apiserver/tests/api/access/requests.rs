@@ -75,13 +75,15 @@ pub(crate) fn about(route: &RouteRight, objects: &Objects) -> Request {
         ("POST", "/api/tokens") => {
             (String::new(), Some(r#"{"Principal":"new","Bindings":["viewer@none"]}"#.to_owned()), Anything)
         }
+        ("DELETE", "/api/jointokens") => ("?id=none".to_owned(), None, Anything),
+        ("POST", "/api/jointokens") => (String::new(), Some(r#"{"Names":"rack-*"}"#.to_owned()), Anything),
         ("PATCH", "/api/access") => (String::new(), Some(r#"{"Enforced":true}"#.to_owned()), Anything),
         ("POST", "/api/restore") => (String::new(), Some(r#""Abort""#.to_owned()), Anything),
         (
             "GET",
             "/api/status" | "/api/cluster" | "/api/nodes" | "/api/notifies" | "/api/constraints" | "/api/engine/config"
             | "/api/guard" | "/api/deadletters" | "/debug/vars" | "/metrics" | "/api/backup" | "/api/tokens"
-            | "/api/access" | "/api/audit",
+            | "/api/jointokens" | "/api/access" | "/api/audit",
         )
         | ("PATCH", "/api/engine/maintenance")
         | ("DELETE", "/api/constraints" | "/api/restore") => (String::new(), None, Anything),

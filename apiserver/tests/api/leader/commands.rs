@@ -105,6 +105,7 @@ impl State {
             Verb::CreateToken { .. } | Verb::RevokeToken { .. } | Verb::EnforceAccess { .. } => {
                 access::change(&mut self.access.0, verb)
             }
+            Verb::CreateJoinToken { .. } | Verb::RevokeJoinToken { .. } | Verb::Join { .. } => self.joins.change(verb),
             Verb::ReportRefused { .. } => Ok(()),
             Verb::Restore { step } => backups::decision(step),
             Verb::CreateDependency { pod } if self.dependencies.contains_key(&pod.name) => {

@@ -6,6 +6,7 @@
 mod access;
 mod backups;
 mod commands;
+mod joins;
 mod nodes;
 mod queries;
 mod rollouts;
@@ -111,6 +112,7 @@ struct State {
     constraints: BTreeMap<String, Constraint>,
     policies: BTreeMap<String, Policy>,
     access: access::Known,
+    joins: joins::Joins,
 }
 
 impl State {

@@ -1,6 +1,7 @@
 //! `node`: shows, cordons, drains, labels and removes nodes.
 
 mod drain;
+mod join_token;
 pub(crate) mod remaining;
 
 use std::time::Duration;
@@ -9,7 +10,7 @@ use contract::name::NodeName;
 
 use crate::api::{self, Api, Retry};
 use crate::args::{NodeWhat, labels};
-use crate::commands::wait;
+use crate::commands::{token, wait};
 use crate::output::{self, show};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -20,6 +21,10 @@ const EVENTS: &str = "10";
 pub enum Error {
     #[error(transparent)]
     Api(#[from] api::Error),
+    #[error(transparent)]
+    Token(#[from] token::Error),
+    #[error("--labels: {0:?} sets no label; write KEY=VALUE")]
+    Label(String),
     #[error(
         "interrupted; {node} stays cordoned and the drain continues; `deployctl node drain {node}` waits again, \
          `deployctl node uncordon {node}` uncordons it"
@@ -61,6 +66,7 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
             api.label_node(node, &labels(given), &mut retry()).await?;
             println!("{node}: {}", output::node::labels(&api.node(node).await?.node.labels));
         }
+        NodeWhat::Token(asked) => join_token::token(api, &asked.what).await?,
         NodeWhat::Remove { node, force } => remove(api, node, *force).await?,
     }
     Ok(())

@@ -10,6 +10,7 @@
 
 pub mod audit;
 pub mod binding;
+pub mod join;
 pub mod routes;
 pub mod table;
 pub mod token;

@@ -22,7 +22,7 @@ const fn row(method: &'static str, path: &'static str, right: Right) -> RouteRig
 }
 
 /// Every route.
-pub const ROUTES: [RouteRight; 51] = [
+pub const ROUTES: [RouteRight; 54] = [
     row("GET", "/api/status", Right::Status),
     row("PATCH", "/api/status", Right::Operate),
     row("GET", "/api/cluster", Right::Status),
@@ -71,10 +71,16 @@ pub const ROUTES: [RouteRight; 51] = [
     row("GET", "/api/tokens", Right::Administer),
     row("POST", "/api/tokens", Right::Administer),
     row("DELETE", "/api/tokens", Right::Administer),
+    row("GET", "/api/jointokens", Right::Administer),
+    row("POST", "/api/jointokens", Right::Administer),
+    row("DELETE", "/api/jointokens", Right::Administer),
     row("GET", "/api/access", Right::Status),
     row("PATCH", "/api/access", Right::Administer),
     row("GET", "/api/audit", Right::Administer),
 ];
+
+/// Routes that any client may use: a node that joins has a join token only, which the apiserver and the leader check.
+pub const WITHOUT_CLIENT: [(&str, &str); 2] = [("GET", "/api/join"), ("POST", "/api/join")];
 
 /// The right that a route needs; none when any client that is known may use it.
 pub fn right_of(method: &str, path: &str) -> Option<Right> {

@@ -48,15 +48,24 @@ impl Token {
 
     /// Reads a token; none when the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
-        let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        Self::of_parts(text.strip_prefix(PREFIX)?)
+    }
+
+    /// Reads `<id>_<secret>`.
+    pub(super) fn of_parts(text: &str) -> Option<Self> {
+        let (id, secret) = text.split_once('_')?;
         let is_token = id.len() == ID_LENGTH && secret.len() == SECRET_LENGTH && is_hex(id) && is_hex(secret);
         is_token.then(|| Self { id: id.to_owned(), secret: secret.to_owned() })
     }
 
     /// The text for the owner.
     pub fn reveal(&self) -> String {
-        format!("{PREFIX}{}_{}", self.id, self.secret)
+        format!("{PREFIX}{}", self.parts())
+    }
+
+    /// `<id>_<secret>`.
+    pub(super) fn parts(&self) -> String {
+        format!("{}_{}", self.id, self.secret)
     }
 
     /// What proves the token to the leader.
@@ -154,8 +163,12 @@ pub struct Credentials {
 }
 
 /// Compares in a time that does not depend on where the texts differ.
-fn is_equal(left: &str, right: &str) -> bool {
+pub(super) fn is_equal(left: &str, right: &str) -> bool {
     left.len() == right.len() && left.bytes().zip(right.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+pub(super) fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -31,7 +31,8 @@ impl Verb {
                 | RolloutAction::Unfreeze => Right::Release,
             },
             Self::SetGate { .. } | Self::Drained { .. } => Right::Release,
-            Self::ReportRefused { .. } => Right::Status,
+            // An apiserver and a node that joins prove what they may in other ways than by a role.
+            Self::ReportRefused { .. } | Self::Join { .. } => Right::Status,
             Self::CreateGroup { .. }
             | Self::RemoveGroup { .. }
             | Self::Replica { .. }
@@ -57,6 +58,8 @@ impl Verb {
             | Self::Restore { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. }
+            | Self::CreateJoinToken { .. }
+            | Self::RevokeJoinToken { .. }
             | Self::EnforceAccess { .. } => Right::Administer,
         }
     }
@@ -92,6 +95,9 @@ impl Verb {
             | Self::Restore { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. }
+            | Self::CreateJoinToken { .. }
+            | Self::RevokeJoinToken { .. }
+            | Self::Join { .. }
             | Self::EnforceAccess { .. }
             | Self::ReportRefused { .. } => CommandTarget::Cluster,
         }

@@ -23,6 +23,10 @@ pub const INBOX: &str = "_INBOX";
 pub const ACROSS_ACCOUNTS: &str = "_R_";
 /// The subject for the settings of the server, which tell whether JetStream syncs before it acknowledges.
 pub const SERVER_SETTINGS: &str = "$SYS.REQ.SERVER.PING.VARZ";
+/// The subject on which every server of a cluster names itself.
+pub const ALL_SERVERS: &str = "$SYS.REQ.SERVER.PING.IDZ";
+/// The subjects with which a server reads its configuration again: for schedulers, which write the keys of nodes into it.
+pub const SERVER_RELOADS: &str = "$SYS.REQ.SERVER.*.RELOAD";
 
 /// The calls that create a stream, or raise its replicas.
 const ENSURE: [&str; 3] = ["INFO", "CREATE", "UPDATE"];
@@ -251,6 +255,8 @@ fn published_by_schedulers() -> Vec<String> {
         inboxes_of(Member::Apiserver),
         format!("{ACROSS_ACCOUNTS}.>"),
         SERVER_SETTINGS.to_owned(),
+        ALL_SERVERS.to_owned(),
+        SERVER_RELOADS.to_owned(),
     ];
     for stream in [COMMANDS_STREAM, NOTICES_STREAM, DEAD_LETTERS_STREAM, EVENTS_STREAM] {
         allowed.extend(ENSURE.map(|call| stream_call(call, stream)));
@@ -264,6 +270,11 @@ fn published_by_schedulers() -> Vec<String> {
     allowed.push(consumer_call("CREATE", &format!("{of_notifiers}.>")));
     allowed.extend(["CREATE", "DURABLE.CREATE", "INFO"].map(|call| consumer_call(call, &of_notifiers)));
     allowed
+}
+
+/// The subject that reloads one server.
+pub fn server_reload(id: &str) -> String {
+    SERVER_RELOADS.replace('*', id)
 }
 
 fn inboxes_of(member: Member) -> String {

@@ -27,6 +27,9 @@ impl Verb {
             | Self::ReportRefused { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. }
+            | Self::CreateJoinToken { .. }
+            | Self::RevokeJoinToken { .. }
+            | Self::Join { .. }
             | Self::EnforceAccess { .. } => 2,
             Self::RemoveGroup { removal: Removal::Foreground, .. }
             | Self::CreateGroup { .. }

@@ -40,6 +40,9 @@ pub struct NodeIntent {
     /// An operator approved the node, whether the schedulers accept its name without that or not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub approved: bool,
+    /// The node is removed together with the key that it joined with: its reports do not count until it joins again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
 }
 
 /// A cordon: the planner places nothing new on the node. Also part of API bodies.

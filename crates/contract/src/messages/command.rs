@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::audit::RefusedRequests;
+use crate::access::join::{Join, JoinTokenRecord};
 use crate::access::token::{Credentials, TokenRecord};
 use crate::backup::Step;
 use crate::digest::Digest;
@@ -217,6 +218,21 @@ pub enum Verb {
     RevokeToken {
         /// Public part of the token.
         id: String,
+    },
+    /// Creates a join token. The leader sets who created it and when.
+    CreateJoinToken {
+        /// The token, without its secret.
+        token: Box<JoinTokenRecord>,
+    },
+    /// Revokes a join token. Nodes that joined with it stay.
+    RevokeJoinToken {
+        /// Public part of the token.
+        id: String,
+    },
+    /// A node joins.
+    Join {
+        /// The node with its key, and the proof of its token.
+        join: Box<Join>,
     },
     /// An apiserver reports requests that it refused because of who sent them. Changes nothing but the audit log.
     ReportRefused {
@@ -481,6 +497,14 @@ pub enum Refusal {
     #[error("there is no token {id:?}; `deployctl token list` shows those that exist")]
     TokenUnknown {
         /// The requested id.
+        id: String,
+    },
+    /// There is no such join token, or it was revoked or has expired.
+    #[error(
+        "there is no join token {id:?}, or it was revoked or has expired; `deployctl node token list` shows those that exist"
+    )]
+    JoinTokenUnknown {
+        /// The id.
         id: String,
     },
     /// The change would exceed a limit of the cluster.

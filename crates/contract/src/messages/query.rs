@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::access::audit::AuditPage;
+use crate::access::join::{JoinTokenRecord, JoinedNode};
 use crate::access::table::AccessTable;
 use crate::backup::Page;
 use crate::command::{Operation, Outcome, Refusal};
@@ -74,6 +75,13 @@ pub enum Query {
     Access {
         /// [`AccessTable::version`] that the client has; while it is current, the answer has no table.
         known: Option<String>,
+    },
+    /// The join tokens.
+    JoinTokens,
+    /// A node that joined.
+    Joined {
+        /// The node.
+        node: NodeName,
     },
     /// A page of the audit log, read from etcd.
     Audit {
@@ -170,6 +178,10 @@ pub enum Answer {
     Policies(Vec<NamespacePolicy>),
     /// None when the version that the query named is current.
     Access(Option<Box<AccessTable>>),
+    /// Sorted by id.
+    JoinTokens(Vec<JoinTokenRecord>),
+    /// None when no node of this name joined with a token.
+    Joined(Option<Box<JoinedNode>>),
     /// The page, or why it cannot be read.
     Audit(Result<Box<AuditPage>, String>),
     /// Sorted by source port.

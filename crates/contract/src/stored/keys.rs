@@ -58,6 +58,10 @@ pub const ACCESS_MODE: &str = "/deployd/state/access/mode";
 /// Beginning and end of the audit log: [`crate::access::audit::AuditHead`].
 pub const AUDIT_HEAD: &str = "/deployd/state/access/audit";
 const TOKENS: &str = "/deployd/state/access/token/";
+const JOIN_TOKENS: &str = "/deployd/state/access/join/";
+/// Prefix of the keys of nodes that joined with a token. Backups contain them: without them no node could connect after a
+/// restore.
+pub const NODE_KEYS: &str = "/deployd/state/key/node/";
 /// Prefix of the records of the audit log. A leader does not load them.
 pub const AUDIT: &str = "/deployd/audit/";
 const HISTORIES: &str = "/deployd/state/history/";
@@ -134,6 +138,14 @@ pub fn policy(namespace: &str) -> String {
 /// A token: [`crate::access::token::TokenRecord`].
 pub fn token(id: &str) -> String {
     format!("{TOKENS}{id}")
+}
+/// A join token: [`crate::access::join::JoinTokenRecord`].
+pub fn join_token(id: &str) -> String {
+    format!("{JOIN_TOKENS}{id}")
+}
+/// The key of a node that joined: [`crate::access::join::NodeKeyRecord`].
+pub fn node_key(name: &NodeName) -> String {
+    format!("{NODE_KEYS}{name}")
 }
 /// One record of the audit log: [`crate::access::audit::AuditRecord`]. Zero-padded, so that key order is their order.
 pub fn audit(number: u64) -> String {
@@ -228,6 +240,10 @@ pub enum Key {
     AccessMode,
     /// [`token`]: id.
     Token(String),
+    /// [`join_token`]: id.
+    JoinToken(String),
+    /// [`node_key`].
+    NodeKey(NodeName),
     /// [`AUDIT_HEAD`].
     AuditHead,
     /// [`RESTORE`].
@@ -269,6 +285,8 @@ pub fn parse(key: &str) -> Key {
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
             .or_else(|| key.strip_prefix(NODE_INTENTS).and_then(|n| n.parse().ok()).map(Key::NodeIntent))
             .or_else(|| key.strip_prefix(POLICIES).and_then(parse_policy))
+            .or_else(|| key.strip_prefix(JOIN_TOKENS).map(|id| Key::JoinToken(id.to_owned())))
+            .or_else(|| key.strip_prefix(NODE_KEYS).and_then(|n| n.parse().ok()).map(Key::NodeKey))
             .or_else(|| key.strip_prefix(TOKENS).map(|id| Key::Token(id.to_owned())))
             .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
     };
@@ -320,7 +338,8 @@ mod tests {
         assert_eq!(parse(&history(&group_name, 3)), Key::History(group_name.clone(), 3));
         assert_eq!(parse(&placement(&group_name, 99)), Key::Placement(group_name, 99));
         assert_eq!(parse(&node(&node_name)), Key::Node(node_name.clone()));
-        assert_eq!(parse(&node_intent(&node_name)), Key::NodeIntent(node_name));
+        assert_eq!(parse(&node_intent(&node_name)), Key::NodeIntent(node_name.clone()));
+        assert_eq!(parse(&node_key(&node_name)), Key::NodeKey(node_name));
         for namespace in ["shop", "*"] {
             assert_eq!(parse(&policy(namespace)), Key::Policy(namespace.to_owned()));
         }
@@ -337,13 +356,15 @@ mod tests {
         );
         assert_eq!((parse(ACCESS_MODE), parse(AUDIT_HEAD)), (Key::AccessMode, Key::AuditHead));
         assert_eq!(parse(&token("0a")), Key::Token("0a".to_owned()));
+        assert_eq!(parse(&join_token("0a")), Key::JoinToken("0a".to_owned()));
         assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
     }
 
     #[test]
-    fn a_backup_contains_no_tokens() {
-        for key in [ACCESS_MODE, AUDIT_HEAD, &token("0a"), &audit(1)] {
+    fn a_backup_contains_the_keys_of_nodes_and_no_tokens() {
+        for key in [ACCESS_MODE, AUDIT_HEAD, &token("0a"), &join_token("0a"), &audit(1)] {
             assert!(!is_backed_up(key), "{key}");
         }
+        assert!(is_backed_up(&node_key(&"n1".parse().expect("a name"))));
     }
 }

@@ -6,6 +6,7 @@ mod backup_samples;
 mod delta;
 mod earlier;
 mod golden;
+mod join_samples;
 mod layout;
 mod node_samples;
 mod policy_samples;

@@ -102,7 +102,7 @@ pub(crate) fn engine_reported() -> NodeRecord {
 }
 
 pub(crate) fn intent() -> NodeIntent {
-    NodeIntent { cordon: Some(cordon()), labels: labels(), removing: true, approved: true }
+    NodeIntent { cordon: Some(cordon()), labels: labels(), removing: true, approved: true, revoked: true }
 }
 
 pub(crate) fn presence() -> Presence {

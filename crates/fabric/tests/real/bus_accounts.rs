@@ -107,6 +107,9 @@ fn all_subjects() -> Vec<String> {
         "$JS.API.STREAM.MSG.GET.COMMANDS",
         "$SYS.REQ.SERVER.PING.CONNZ",
         "$SYS.REQ.SERVER.PING.VARZ",
+        "$SYS.REQ.SERVER.PING.IDZ",
+        "$SYS.REQ.SERVER.abc.RELOAD",
+        "$SYS.REQ.SERVER.abc.KICK",
         "deployd.unknown",
     ]
     .map(str::to_owned)

@@ -5,6 +5,7 @@
 mod bus;
 mod bus_accounts;
 mod bus_attacks;
+mod bus_joins;
 mod consumers;
 mod elections;
 mod servers;

@@ -44,15 +44,19 @@ impl Client {
 /// Who sent a command; an error when the cluster wants to know and the client did not prove it.
 pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Client, Refusal> {
     let unproven = |reason: &str| Refusal::Unauthenticated { reason: reason.to_owned() };
-    if matches!(command.verb, Verb::ReportRefused { .. }) {
+    let for_itself = |name: String, token: Option<String>| {
+        let bindings = vec![Binding { role: Role::Monitor, namespaces: Namespaces::All }];
+        Client { principal: Principal { name, bindings }, token }
+    };
+    match &command.verb {
         // The apiserver speaks for itself, and changes nothing but the audit log.
-        return Ok(Client {
-            principal: Principal {
-                name: String::new(),
-                bindings: vec![Binding { role: Role::Monitor, namespaces: Namespaces::All }],
-            },
-            token: None,
-        });
+        Verb::ReportRefused { .. } => return Ok(for_itself(String::new(), None)),
+        Verb::Join { join } => {
+            let token = leading.state.joins.token(&join.proof, leading.now);
+            let token = token.ok_or_else(|| unproven("the join token is unknown, revoked or expired"))?;
+            return Ok(for_itself(format!("join:{}", token.id), Some(token.id.clone())));
+        }
+        _ => {}
     }
     match command.credentials.as_deref().and_then(|credentials| credentials.proof.as_ref()) {
         Some(Proof::Token(proof)) => {
@@ -176,7 +180,9 @@ fn object(state: &State, verb: &Verb) -> (String, String) {
         Verb::Drift { drift, group: None } => (drift.from.to_string(), String::new()),
         Verb::SetPolicy { namespace, .. } | Verb::RemovePolicy { namespace } => (namespace.clone(), String::new()),
         Verb::CreateToken { token } => (token.id.clone(), String::new()),
-        Verb::RevokeToken { id } => (id.clone(), String::new()),
+        Verb::RevokeToken { id } | Verb::RevokeJoinToken { id } => (id.clone(), String::new()),
+        Verb::CreateJoinToken { token } => (token.id.clone(), String::new()),
+        Verb::Join { join } => (join.node.to_string(), String::new()),
         Verb::AddCallback { url } | Verb::RemoveCallback { url } => {
             (callback_url::shown(url).to_string(), String::new())
         }

@@ -22,7 +22,9 @@ use crate::core::{observe, reconcile};
 
 use super::admission::Admission;
 use super::rollout::{self, Gate};
-use super::{access, cluster, create, dependencies, evacuate, limits, nodes, policies, restore, scale, spec, strategy};
+use super::{
+    access, cluster, create, dependencies, evacuate, join, limits, nodes, policies, restore, scale, spec, strategy,
+};
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -170,6 +172,9 @@ impl Leading<'_> {
             Verb::RemovePolicy { namespace } => policies::remove_policy(self, &namespace),
             Verb::CreateToken { token } => access::create_token(self, *token, by),
             Verb::RevokeToken { id } => access::revoke_token(self, &id),
+            Verb::CreateJoinToken { token } => join::create_token(self, *token, by),
+            Verb::RevokeJoinToken { id } => join::revoke_token(self, &id),
+            Verb::Join { join } => join::join(self, *join),
             Verb::ReportRefused { .. } => Ok(Bundle::default()),
             Verb::EnforceAccess { enforced } => access::enforce(self, enforced),
             Verb::Restore { step } => restore::restore(self, step),

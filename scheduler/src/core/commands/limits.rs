@@ -134,6 +134,9 @@ fn grows(leading: &Leading<'_>, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -
         | Verb::CreateToken { .. }
         | Verb::ReportRefused { .. }
         | Verb::RevokeToken { .. }
+        | Verb::CreateJoinToken { .. }
+        | Verb::RevokeJoinToken { .. }
+        | Verb::Join { .. }
         | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => false,
     }

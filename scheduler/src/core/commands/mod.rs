@@ -13,6 +13,7 @@ pub(in crate::core) mod cluster;
 pub(in crate::core) mod create;
 pub(in crate::core) mod dependencies;
 pub(in crate::core) mod evacuate;
+pub(in crate::core) mod join;
 pub(in crate::core) mod limits;
 pub(in crate::core) mod nodes;
 pub(in crate::core) mod policies;

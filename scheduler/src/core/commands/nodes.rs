@@ -2,7 +2,8 @@
 //!
 //! A cordon only keeps new instances away. A removal marks the node first, and the leader forgets it when nothing is placed
 //! there any more. Without force the command requires that nothing is placed there, so that is immediately; with force the
-//! instances are rescheduled as after any other loss. A node that reports again before that stays.
+//! instances are rescheduled as after any other loss. A node that reports again before that stays, unless it joined with a token:
+//! then its key is deleted with the command, and its reports do not count from then on.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +36,8 @@ pub(super) fn change_node(
 ) -> Result<Bundle, Refusal> {
     // The apiserver checked; a command may come from elsewhere or from another version.
     change.validate().map_err(|flaws| malformed(&flaws))?;
-    if change != NodeChange::Approve && !leading.state.nodes.contains_key(node) {
+    let is_known = leading.state.nodes.contains_key(node) || leading.state.joins.key(node).is_some();
+    if change != NodeChange::Approve && !is_known {
         return Err(Refusal::NodeUnknown { node: node.clone() });
     }
     match change {
@@ -122,7 +124,11 @@ fn set_node_intent(leading: &mut Leading<'_>, node: &NodeName, intent: NodeInten
 }
 
 fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Result<Bundle, Refusal> {
-    must_be_silent(leading, node)?;
+    // Without its key the agent cannot connect to NATS, so the leader need not wait until it is silent.
+    let has_key = leading.state.joins.key(node).is_some();
+    if !has_key {
+        must_be_silent(leading, node)?;
+    }
     let groups = groups_bound_to(leading, node);
     if !groups.is_empty() && !force {
         let named: Vec<&str> = groups.iter().take(MOST_NAMED).map(GroupName::as_str).collect();
@@ -135,10 +141,14 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
         );
         return Err(Refusal::NodeBusy { reason });
     }
-    let intent = NodeIntent { removing: true, ..intent_of(leading, node) };
+    let before = intent_of(leading, node);
+    let intent = NodeIntent { removing: true, revoked: before.revoked || has_key, ..before };
     let mut bundle =
         set_node_intent(leading, node, intent, "is being removed: its instances are replaced without waiting for it");
     bundle.writes.extend(leading.state.nodes.mark_lost(node).map(|record| commit::put(keys::node(node), record)));
+    if leading.state.joins.remove_key(node) {
+        bundle.writes.push(Write::Delete { key: keys::node_key(node) });
+    }
     leading.reports.forget(node);
     leading.judge_node(node);
     leading.lead.queue.mark_all(groups);
@@ -178,7 +188,7 @@ pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName
     if !leading.state.nodes.removing().contains(node) {
         return;
     }
-    let intent = NodeIntent { removing: false, ..intent_of(leading, node) };
+    let intent = NodeIntent { removing: false, revoked: false, ..intent_of(leading, node) };
     let bundle = set_node_intent(leading, node, intent, "reported during its removal: the removal is cancelled");
     leading.decide(bundle);
 }

@@ -74,6 +74,9 @@ fn pod_of(verb: &Verb) -> Option<&PodSpec> {
         | Verb::CreateToken { .. }
         | Verb::ReportRefused { .. }
         | Verb::RevokeToken { .. }
+        | Verb::CreateJoinToken { .. }
+        | Verb::RevokeJoinToken { .. }
+        | Verb::Join { .. }
         | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => None,
     }
@@ -111,6 +114,7 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         }
         Verb::Evacuate { node } => (None, Some(node), format!("evacuate {node}")),
         Verb::Node { node, change } => (None, Some(node), node_change_text(node, change)),
+        Verb::Join { join } => (None, Some(&join.node), format!("join {}", join.node)),
         Verb::CreateDependency { pod } => (pod.name.parse().ok(), None, "create dependency".to_owned()),
         Verb::UpdateDependency { pod } => (pod.name.parse().ok(), None, "update dependency".to_owned()),
         Verb::RemoveDependency { name, force } => {
@@ -128,6 +132,8 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         | Verb::CreateToken { .. }
         | Verb::ReportRefused { .. }
         | Verb::RevokeToken { .. }
+        | Verb::CreateJoinToken { .. }
+        | Verb::RevokeJoinToken { .. }
         | Verb::EnforceAccess { .. }
         | Verb::Restore { .. } => (None, None, cluster_text(verb)),
     }
@@ -199,6 +205,8 @@ fn cluster_text(verb: &Verb) -> String {
         Verb::RemovePolicy { namespace } => format!("remove the policy of {namespace}"),
         Verb::CreateToken { token } => format!("create token {} for {}", token.id, token.principal),
         Verb::RevokeToken { id } => format!("revoke token {id}"),
+        Verb::CreateJoinToken { token } => format!("create join token {} for {}", token.id, token.names),
+        Verb::RevokeJoinToken { id } => format!("revoke join token {id}"),
         Verb::ReportRefused { .. } => "report refused requests".to_owned(),
         Verb::EnforceAccess { enforced } => if *enforced { "enforce access" } else { "open the API" }.to_owned(),
         Verb::Restore { step: Step::Stage { restore, part, .. } } => format!("keep part {part} of restore {restore}"),
@@ -216,6 +224,7 @@ fn cluster_text(verb: &Verb) -> String {
         | Verb::Drift { .. }
         | Verb::Evacuate { .. }
         | Verb::Node { .. }
+        | Verb::Join { .. }
         | Verb::CreateDependency { .. }
         | Verb::UpdateDependency { .. }
         | Verb::RemoveDependency { .. } => String::new(),

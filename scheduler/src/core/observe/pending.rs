@@ -59,8 +59,15 @@ impl PendingNodes {
     }
 }
 
-/// Whether the node gets orders: its name is accepted or approved, or the store knows it. A report alone makes no node known.
+/// Whether the node gets orders: it joined with a token, its name is accepted or approved, or the store knows it. A report alone makes
+/// no node known, and one that was removed with its key must join again.
 pub(in crate::core) fn is_accepted(settings: &Settings, state: &State, node: &NodeName) -> bool {
+    if state.joins.key(node).is_some() {
+        return true;
+    }
+    if state.nodes.intent(node).is_some_and(|intent| intent.revoked) {
+        return false;
+    }
     settings.accepts(node)
         || state.nodes.record(node).is_some()
         || state.nodes.intent(node).is_some_and(|intent| intent.approved)

@@ -17,6 +17,7 @@ use contract::fence::Term;
 use contract::query::{Answer, ClusterView, Liveness, Query};
 use contract::time::Timestamp;
 
+use crate::core::commands;
 use crate::core::io::Settings;
 use crate::core::observe::reports::ReportCache;
 use crate::core::state::State;
@@ -63,6 +64,10 @@ impl Queries<'_> {
             Query::Callbacks => Answer::Callbacks(self.state.cluster.callbacks().iter().cloned().collect()),
             Query::Policies => Answer::Policies(self.state.policies.rows()),
             Query::Access { known } => Answer::Access(self.state.access.table(known.as_deref(), self.settings)),
+            Query::JoinTokens => Answer::JoinTokens(self.state.joins.tokens().cloned().collect()),
+            Query::Joined { node } => {
+                Answer::Joined(commands::join::joined(self.state, self.settings, &node).map(Box::new))
+            }
             Query::Ports => Answer::Ports(self.state.port_claims()),
             // What is stored is read from the store, by the shell.
             Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),

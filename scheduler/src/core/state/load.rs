@@ -37,6 +37,7 @@ pub(in crate::core) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -
             Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
             Key::Policy(_) | Key::AccessMode | Key::Token(_) | Key::AuditHead => false,
+            Key::JoinToken(_) | Key::NodeKey(_) => false,
             Key::Store | Key::Progress | Key::Restore | Key::RestorePart(..) => false,
         };
         if twice {
@@ -122,6 +123,8 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Policy(namespace) => state.policies.load(&namespace, read(key, stored))?,
         Key::AccessMode => state.access.load_mode(read(key, stored))?,
         Key::Token(id) => state.access.load_token(&id, read(key, stored))?,
+        Key::JoinToken(id) => state.joins.load_token(&id, read(key, stored))?,
+        Key::NodeKey(node) => state.joins.load_key(&node, read(key, stored))?,
         // The outbox numbers the records of the audit log.
         Key::AuditHead => {}
         Key::Unknown => {}

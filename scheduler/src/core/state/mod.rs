@@ -11,6 +11,7 @@ mod access;
 mod cluster;
 pub(in crate::core) mod dependencies;
 mod group;
+mod joins;
 pub(in crate::core) mod load;
 mod mirror;
 pub(in crate::core) mod nodes;
@@ -41,6 +42,7 @@ use self::access::Access;
 use self::cluster::Cluster;
 use self::dependencies::Dependencies;
 use self::group::is_as_placed;
+use self::joins::Joins;
 use self::nodes::Nodes;
 use self::outcomes::Outcomes;
 use self::policies::Policies;
@@ -63,6 +65,7 @@ pub(in crate::core) struct State {
     pub(in crate::core) cluster: Cluster,
     pub(in crate::core) policies: Policies,
     pub(in crate::core) access: Access,
+    pub(in crate::core) joins: Joins,
     /// Which groups own stream ports and which wait for them; follows from the records.
     claims: PortClaims,
     /// When containers started and stopped.

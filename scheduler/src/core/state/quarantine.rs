@@ -74,6 +74,8 @@ impl Object {
             | Key::Callbacks
             | Key::AccessMode
             | Key::Token(_)
+            | Key::JoinToken(_)
+            | Key::NodeKey(_)
             | Key::AuditHead
             | Key::Engine
             | Key::Constraints
@@ -208,6 +210,9 @@ impl Scope {
             | Verb::CreateToken { .. }
             | Verb::ReportRefused { .. }
             | Verb::RevokeToken { .. }
+            | Verb::CreateJoinToken { .. }
+            | Verb::RevokeJoinToken { .. }
+            | Verb::Join { .. }
             | Verb::EnforceAccess { .. }
             | Verb::Restore { .. } => Self::Cluster,
         }
