@@ -399,8 +399,7 @@ impl Core {
             let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
             let found_lost = self.state.nodes.was_lost(&name);
             let blind_until = self.reports.blind_until;
-            let hearing =
-                Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: blind_until };
+            let hearing = Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until };
             if let Some(liveness) = self.state.nodes.hear(&name) {
                 *liveness = liveness::check(hearing, &limits, self.now).liveness;
             }

@@ -194,13 +194,11 @@ impl Leading<'_> {
         let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
         let found_lost = self.state.nodes.was_lost(node);
         let (listening_since, blind_until) = (self.lead.listening.since(), self.reports.blind_until);
-        let hearing =
-            Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: blind_until };
+        let hearing = Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
             limits.grace = Duration::ZERO;
             let blind_until = Timestamp::NEVER;
-            let hearing =
-                Heartbeats { was_lost: found_lost || heard_at.is_none(), blind_until: blind_until, ..hearing };
+            let hearing = Heartbeats { was_lost: found_lost || heard_at.is_none(), blind_until, ..hearing };
             return liveness::check(hearing, &limits, self.now);
         }
         let judgement = liveness::check(hearing, &limits, self.now);
