@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_verified_in_a_tenth_of_a_millisecond() {
+    fn an_optimised_build_verifies_an_order_in_a_tenth_of_a_millisecond() {
         let (signers, keys, _dir) = keys(&["scheduler-1"]);
         // An instance takes 128 to 364 bytes of an order (docs/performance.md): a change of one, and a node of a hundred.
         for bytes in [400, 36_000] {
@@ -235,10 +235,11 @@ mod tests {
                 })
                 .collect();
             times.sort_unstable();
-            let (half, most) = (times[500], times[990]);
-            println!("an order of {bytes} bytes is verified in {half:.1?} (p50), {most:.1?} (p99)");
-            // The median, ten times the goal: other tests run beside this one, in a debug build.
-            assert!(half < Duration::from_millis(1), "{half:?}");
+            let (least, half) = (times[0], times[500]);
+            println!("an order of {bytes} bytes is verified in {half:.1?} (p50), {least:.1?} at best");
+            // In a debug build ring is not optimised either, and other tests run beside this one.
+            let most = Duration::from_micros(if cfg!(debug_assertions) { 1_000 } else { 100 });
+            assert!(half <= most, "{half:?}");
         }
     }
 
