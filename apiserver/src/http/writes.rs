@@ -122,7 +122,7 @@ fn key_taken(id: &CommandId, first: &str) -> Refused {
 fn decided(outcome: Outcome) -> Result<Settled, Refused> {
     match outcome.verdict {
         Verdict::Accepted => Ok(Settled { id: outcome.id, queued: false }),
-        Verdict::Refused(refusal) => Err(refused(&refusal)),
+        Verdict::Refused(refusal) => Err(refused(&refusal).decided()),
     }
 }
 

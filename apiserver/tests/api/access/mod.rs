@@ -2,6 +2,7 @@
 
 mod clients;
 mod document;
+mod limits;
 mod lists;
 mod matrix;
 mod peers;

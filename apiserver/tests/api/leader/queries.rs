@@ -65,7 +65,7 @@ impl State {
             }
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
             Query::Access { known } => Answer::Access(access::news(&self.access.0, known.as_deref())),
-            Query::Audit { after, limit } => Answer::Audit(Ok(Box::new(access::audit(*after, *limit)))),
+            Query::Audit { after, limit, .. } => Answer::Audit(Ok(Box::new(access::audit(*after, *limit)))),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
             Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),
             Query::Backup { revision, after } => Answer::Backup(backups::page(*revision, after.as_deref())),

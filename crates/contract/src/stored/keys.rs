@@ -57,9 +57,13 @@ const ACCESS: &str = "/deployd/state/access/";
 pub const ACCESS_MODE: &str = "/deployd/state/access/mode";
 /// Beginning and end of the audit log: [`crate::access::audit::AuditHead`].
 pub const AUDIT_HEAD: &str = "/deployd/state/access/audit";
+/// The same of the log of requests that apiservers refused.
+pub const REFUSED_HEAD: &str = "/deployd/state/access/refused";
 const TOKENS: &str = "/deployd/state/access/token/";
 /// Prefix of the records of the audit log. A leader does not load them.
 pub const AUDIT: &str = "/deployd/audit/";
+/// Prefix of the records of the log of refused requests.
+pub const REFUSED: &str = "/deployd/refused/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -138,6 +142,14 @@ pub fn token(id: &str) -> String {
 /// One record of the audit log: [`crate::access::audit::AuditRecord`]. Zero-padded, so that key order is their order.
 pub fn audit(number: u64) -> String {
     format!("{AUDIT}{number:020}")
+}
+/// One record of the log of refused requests.
+pub fn refused(number: u64) -> String {
+    format!("{REFUSED}{number:020}")
+}
+/// Whether the key is a record of one of the two audit logs.
+pub fn is_audit_record(key: &str) -> bool {
+    key.starts_with(AUDIT) || key.starts_with(REFUSED)
 }
 /// One part of a backup that is being restored.
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
@@ -228,7 +240,7 @@ pub enum Key {
     AccessMode,
     /// [`token`]: id.
     Token(String),
-    /// [`AUDIT_HEAD`].
+    /// [`AUDIT_HEAD`] or [`REFUSED_HEAD`].
     AuditHead,
     /// [`RESTORE`].
     Restore,
@@ -250,7 +262,7 @@ pub fn parse(key: &str) -> Key {
         RESTORE => return Key::Restore,
         STAGED_READY => return Key::StagedReady,
         ACCESS_MODE => return Key::AccessMode,
-        AUDIT_HEAD => return Key::AuditHead,
+        AUDIT_HEAD | REFUSED_HEAD => return Key::AuditHead,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|rest| numbered(rest, Key::Placement)))
@@ -336,13 +348,14 @@ mod tests {
             Key::RestorePart("r-1".parse().expect("an id"), 7)
         );
         assert_eq!((parse(ACCESS_MODE), parse(AUDIT_HEAD)), (Key::AccessMode, Key::AuditHead));
+        assert_eq!(parse(REFUSED_HEAD), Key::AuditHead);
         assert_eq!(parse(&token("0a")), Key::Token("0a".to_owned()));
         assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
     }
 
     #[test]
     fn a_backup_contains_no_tokens() {
-        for key in [ACCESS_MODE, AUDIT_HEAD, &token("0a"), &audit(1)] {
+        for key in [ACCESS_MODE, AUDIT_HEAD, REFUSED_HEAD, &token("0a"), &audit(1), &refused(1)] {
             assert!(!is_backed_up(key), "{key}");
         }
     }

@@ -122,7 +122,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Policy(namespace) => state.policies.load(&namespace, read(key, stored))?,
         Key::AccessMode => state.access.load_mode(read(key, stored))?,
         Key::Token(id) => state.access.load_token(&id, read(key, stored))?,
-        // The outbox numbers the records of the audit log.
+        // The outbox numbers the records of the audit logs.
         Key::AuditHead => {}
         Key::Unknown => {}
     }
