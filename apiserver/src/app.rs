@@ -34,6 +34,8 @@ use crate::streams::Streams;
 /// Time for requests in flight to finish; longer than every deadline of a request.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Longest wait for the report of refused requests at the end.
+const LAST_REPORT: Duration = Duration::from_secs(1);
 /// How often it looks whether the stream of commands can be read.
 const LOOK: Duration = Duration::from_secs(2);
 /// The same while it cannot.
@@ -170,7 +172,8 @@ impl App {
         fabric::tasks::spawn("followers", end_followers(shutdown.clone(), self.leaving));
         fabric::tasks::spawn("refused requests", self.reporter.clone().run(shutdown));
         listen::serve(self.listeners, self.router, limits).await;
-        self.reporter.report().await;
+        // The report is stored within milliseconds; its outcome need not be awaited.
+        let _ = timeout(LAST_REPORT, self.reporter.report()).await;
         self.inbox.trigger();
     }
 }

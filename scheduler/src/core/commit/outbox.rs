@@ -160,7 +160,7 @@ impl Bundle {
         self.complete.extend(other.complete);
     }
 
-    /// Whether it changes anything that is stored, or needs a transaction all the same.
+    /// Whether it changes anything that is stored, or needs a transaction without that.
     fn stores(&self) -> bool {
         !self.writes.is_empty() || !self.complete.is_empty() || self.audit.is_some() || self.needs_transaction
     }
