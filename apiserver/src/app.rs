@@ -14,6 +14,7 @@ use fabric::shutdown::Shutdown;
 use fabric::tls::ServerTls;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
 
 use crate::access::Access;
 use crate::commands::{Commands, Sender};
@@ -25,14 +26,22 @@ use crate::listen::{self, Limits, Listeners, Socket, Transport};
 use crate::metrics::Metrics;
 use crate::pending::Pending;
 use crate::queries::Queries;
+use crate::rates::Rates;
 use crate::read_only::ReadOnlySwitch;
+use crate::refused::{RefusedLog, Reporter};
 use crate::streams::Streams;
 
 /// Time for requests in flight to finish; longer than every deadline of a request.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How often it looks for the stream of commands while that is missing.
+/// Longest wait for the report of refused requests at the end.
+const LAST_REPORT: Duration = Duration::from_secs(1);
+/// How often it looks whether the stream of commands can be read.
+const LOOK: Duration = Duration::from_secs(2);
+/// The same while it cannot.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Deadline of a look.
+const ONE_LOOK: Duration = Duration::from_secs(2);
 
 /// Why the apiserver cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +74,7 @@ pub struct App {
     transport: Transport,
     bus: Bus,
     access: Access,
+    reporter: Reporter,
     /// Ends the subscription of the inbox; triggered last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
     /// Ends followers of events; triggered first, because a follower never ends by itself.
@@ -101,8 +111,23 @@ impl App {
         let join = http::join::Offer::new(&config.nats.urls, config.nats.ca.clone(), config.tls_cert.is_some());
         let (name, access) = (config.name, Access::new(queries.clone(), config.anonymous));
         let follow_access = access.clone();
-        let api =
-            Api { name, commands, read_only, debug_vars, queries, metrics, streams, callback_policy, access, join };
+        let (rates, refused) = (Rates::new(config.requests_per_second, config.bytes_per_minute), RefusedLog::default());
+        let reporter =
+            Reporter { log: refused.clone(), commands: commands.clone(), access: access.clone(), name: name.clone() };
+        let api = Api {
+            name,
+            commands,
+            read_only,
+            debug_vars,
+            queries,
+            metrics,
+            streams,
+            callback_policy,
+            access,
+            join,
+            rates,
+            refused,
+        };
         let router = router(Arc::new(api), &readiness, registry);
         Ok(Self {
             listeners,
@@ -116,6 +141,7 @@ impl App {
             transport,
             bus,
             access: follow_access,
+            reporter,
             inbox,
             leaving,
         })
@@ -141,11 +167,15 @@ impl App {
             requests_per_peer,
             hosts: self.hosts,
             transport: self.transport,
+            refused: self.reporter.log.clone(),
         };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
         fabric::tasks::spawn("access", self.access.follow(shutdown.clone()));
-        fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
+        fabric::tasks::spawn("followers", end_followers(shutdown.clone(), self.leaving));
+        fabric::tasks::spawn("refused requests", self.reporter.clone().run(shutdown));
         listen::serve(self.listeners, self.router, limits).await;
+        // The report is stored within milliseconds; its outcome need not be awaited.
+        let _ = timeout(LAST_REPORT, self.reporter.report()).await;
         self.inbox.trigger();
     }
 }
@@ -187,11 +217,11 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
             return readiness.set(Err("shutting down".to_owned()));
         }
         let state = async { if up { can_command(&bus).await } else { Err("no connection to NATS".to_owned()) } };
-        let is_missing = tokio::select! {
+        let pause = tokio::select! {
             state = state => {
-                let is_missing = up && state.is_err();
+                let pause = if state.is_ok() { LOOK } else { LOOK_AGAIN };
                 readiness.set(state);
-                is_missing
+                pause
             }
             // A slow bus must not delay "not ready".
             () = shutdown.wait() => continue,
@@ -199,16 +229,17 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
         tokio::select! {
             changed = connected.changed() => if changed.is_err() { return },
             () = shutdown.wait() => {}
-            () = tokio::time::sleep(LOOK_AGAIN), if is_missing => {}
+            () = sleep(pause), if up => {}
         }
     }
 }
 
 /// Whether the stream of commands exists. Schedulers create it, also after the server has lost its data.
 async fn can_command(bus: &Bus) -> Result<(), String> {
-    match bus.has_stream(COMMANDS.name).await {
-        Ok(true) => Ok(()),
-        Ok(false) => Err("cannot store commands yet: no scheduler has created their stream".to_owned()),
-        Err(error) => Err(format!("cannot store commands: {error}")),
+    match timeout(ONE_LOOK, bus.has_stream(COMMANDS.name)).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Ok(false)) => Err("cannot store commands yet: no scheduler has created their stream".to_owned()),
+        Ok(Err(error)) => Err(format!("cannot store commands: {error}")),
+        Err(_) => Err("cannot store commands: no answer from JetStream".to_owned()),
     }
 }

@@ -81,7 +81,17 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_REQUESTS_PER_PEER", default_value_t = 1024, value_parser = at_least_one)]
     pub requests_per_peer: usize,
 
-    /// Most followers of events (GET /api/events?follow=true) of one address, of 256 in all; more are answered 429
+    /// Most requests in a second of one principal, or of one address for clients without a token; twice as many at once. More are
+    /// answered 429. 0: no limit
+    #[arg(long, env = "DEPLOYD_REQUESTS_PER_SECOND", default_value_t = 50)]
+    pub requests_per_second: u32,
+
+    /// Most bytes that one principal or address may send in bodies within a minute; more are answered 429. 0: no limit
+    #[arg(long, env = "DEPLOYD_BYTES_PER_MINUTE", default_value_t = 32 << 20)]
+    pub bytes_per_minute: u64,
+
+    /// Most followers of events (GET /api/events?follow=true) of one principal, or of one address for clients without a token, of
+    /// 1024 in all; more are answered 429
     #[arg(long, env = "DEPLOYD_FOLLOWERS_PER_PEER", default_value_t = 32, value_parser = at_least_one)]
     pub followers_per_peer: usize,
 

@@ -5,6 +5,7 @@
 //! lock out a client, not even one behind the same address.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,10 +33,10 @@ pub fn of(address: IpAddr) -> Source {
     })
 }
 
-/// A limited number of permits, in total and per peer; clones share them.
+/// A limited number of permits, in total and per peer, or per owner of a token; clones share them.
 #[derive(Debug, Clone)]
-pub struct PeerLimit {
-    taken: Arc<Mutex<HashMap<Source, usize>>>,
+pub struct PeerLimit<P: Eq + Hash = Source> {
+    taken: Arc<Mutex<HashMap<P, usize>>>,
     most: usize,
     per_peer: usize,
 }
@@ -50,17 +51,17 @@ pub enum Full {
 
 /// Dropping it releases it.
 #[derive(Debug)]
-pub struct Permit {
-    taken: Arc<Mutex<HashMap<Source, usize>>>,
-    peer: Source,
+pub struct Permit<P: Eq + Hash = Source> {
+    taken: Arc<Mutex<HashMap<P, usize>>>,
+    peer: P,
 }
 
-impl PeerLimit {
+impl<P: Eq + Hash + Clone> PeerLimit<P> {
     pub fn new(most: usize, per_peer: usize) -> Self {
         Self { taken: Arc::default(), most, per_peer }
     }
 
-    pub fn acquire(&self, peer: Source) -> Result<Permit, Full> {
+    pub fn acquire(&self, peer: P) -> Result<Permit<P>, Full> {
         let mut taken = lock(&self.taken);
         if taken.get(&peer).is_some_and(|own| *own >= self.per_peer) {
             return Err(Full::Peer);
@@ -68,12 +69,12 @@ impl PeerLimit {
         if taken.values().sum::<usize>() >= self.most {
             return Err(Full::All);
         }
-        *taken.entry(peer).or_default() += 1;
+        *taken.entry(peer.clone()).or_default() += 1;
         Ok(Permit { taken: self.taken.clone(), peer })
     }
 }
 
-impl Drop for Permit {
+impl<P: Eq + Hash> Drop for Permit<P> {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         if let Some(own) = taken.get_mut(&self.peer) {

@@ -12,12 +12,13 @@ use fabric::nats::{Bus, Error, Stored, StreamFollower};
 use fabric::shutdown::Shutdown;
 use tokio::sync::Semaphore;
 
-use crate::peers::{Full, PeerLimit, Permit, Source};
+use crate::peers::{Full, PeerLimit, Permit};
+use crate::rates::Payer;
 
 /// Concurrent reads; more wait.
 const READERS: usize = 8;
 /// Concurrent followers; more are refused. Each has its own subscription.
-const FOLLOWERS: usize = 256;
+const FOLLOWERS: usize = 1024;
 /// Messages per read; one is at most 64 KiB.
 const PART: u64 = 250;
 /// Messages scanned for one answer: a filter sees only the newest 100,000.
@@ -31,7 +32,7 @@ pub struct Streams {
     bus: Bus,
     clock: Clock,
     readers: Arc<Semaphore>,
-    followers: PeerLimit,
+    followers: PeerLimit<Payer>,
     /// Ends all followers.
     pub leaving: Shutdown,
 }
@@ -55,7 +56,7 @@ pub struct Newest<T> {
 }
 
 impl Streams {
-    /// Bounds the followers of one peer and of all peers.
+    /// Bounds the followers of one client and of all clients.
     pub fn new(bus: Bus, followers_per_peer: usize) -> Self {
         let readers = Arc::new(Semaphore::new(READERS));
         let followers = PeerLimit::new(FOLLOWERS, followers_per_peer);
@@ -100,12 +101,12 @@ impl Streams {
         Ok(self.bus.read_back(stream.name).await?.map_or(0, |reader| reader.last()))
     }
 
-    pub fn follower_permit(&self, peer: Source) -> Result<Permit, Full> {
-        self.followers.acquire(peer)
+    pub fn follower_permit(&self, client: Payer) -> Result<Permit<Payer>, Full> {
+        self.followers.acquire(client)
     }
 
     /// Follows the stream from the first message after `after`.
-    pub fn follow(&self, stream: &'static Stream, after: u64, permit: Permit) -> Follower {
+    pub fn follow(&self, stream: &'static Stream, after: u64, permit: Permit<Payer>) -> Follower {
         Follower { bus: self.bus.clone(), stream, after, reader: None, _permit: permit }
     }
 }
@@ -117,7 +118,7 @@ pub struct Follower {
     stream: &'static Stream,
     after: u64,
     reader: Option<StreamFollower>,
-    _permit: Permit,
+    _permit: Permit<Payer>,
 }
 
 impl Follower {

@@ -13,7 +13,7 @@ use reqwest::dns::Resolve;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response, Url};
 
-use crate::resolve::{self, PolicyResolver};
+use crate::resolve::{self, Destination, Policies, PolicyResolver};
 use crate::signature::Secrets;
 
 /// Bytes of an answer that the debug log shows.
@@ -37,7 +37,7 @@ pub enum Attempt {
 #[derive(Debug)]
 pub struct Poster {
     client: Client,
-    policy: Arc<Policy>,
+    policies: Arc<Policies>,
     secrets: Secrets,
 }
 
@@ -45,10 +45,10 @@ impl Poster {
     /// Each attempt has `timeout`. The client follows no redirects and uses no proxy: both would connect to addresses that the
     /// policy has not seen.
     pub fn new(timeout: Duration, policy: Policy, upstream: Arc<dyn Resolve>, secrets: Secrets) -> Self {
-        let policy = Arc::new(policy);
-        let resolver = Arc::new(PolicyResolver { policy: policy.clone(), upstream });
+        let policies = Arc::new(Policies { former: policy.for_former(), usual: policy });
+        let resolver = Arc::new(PolicyResolver { policies: policies.clone(), upstream });
         let configure = |builder: reqwest::ClientBuilder| builder.no_proxy().dns_resolver(resolver.clone());
-        Self { client: fabric::http::client_with(timeout, configure), policy, secrets }
+        Self { client: fabric::http::client_with(timeout, configure), policies, secrets }
     }
 
     /// Makes one attempt.
@@ -57,7 +57,7 @@ impl Poster {
             Ok(url) => url,
             Err(flaw) => return Attempt::Permanent(format!("the callback cannot be posted to: {flaw}")),
         };
-        if let Err(refused) = self.policy.check_literal(&url) {
+        if let Err(refused) = self.policies.of(notice.is_former).check_literal(&url) {
             return Attempt::Refused(refused);
         }
         let body = match serde_json::to_vec(&notice.body) {
@@ -66,13 +66,14 @@ impl Poster {
         };
         // The digest stays the same over retries and notifiers, so a receiver can drop a notice that it has seen.
         let (id, seconds) = (format!("msg_{}", Digest::of(notice)), now.as_millis() / 1000);
-        let port = url.port_or_known_default().unwrap_or_default();
+        let destination =
+            Destination { port: url.port_or_known_default().unwrap_or_default(), is_former: notice.is_former };
         let mut request = self.client.post(url.clone()).header(CONTENT_TYPE, "application/json");
         request = request.header("webhook-id", &id).header("webhook-timestamp", seconds);
         if let Some(signature) = self.secrets.signature(&id, seconds, &body) {
             request = request.header("webhook-signature", signature);
         }
-        match resolve::with_port(port, request.body(body).send()).await {
+        match resolve::to(destination, request.body(body).send()).await {
             Ok(response) if response.status().as_u16() < 300 => Attempt::Delivered,
             Ok(response) => Attempt::Failed(refusal(response, &url).await),
             // The text of an error has the whole URL.

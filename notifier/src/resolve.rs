@@ -9,34 +9,55 @@ use std::sync::Arc;
 use fabric::callback::Policy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-tokio::task_local! {
-    /// The port of the connection that the current task opens: reqwest tells its resolver the name only, but rules have ports.
-    static PORT: u16;
+/// What the resolver must know of a request: reqwest tells it the name only, but rules have ports.
+#[derive(Debug, Clone, Copy)]
+pub struct Destination {
+    pub port: u16,
+    /// Internal addresses are open to the callback.
+    pub is_former: bool,
 }
 
-/// Runs a request whose URL has this port. Without it, [`PolicyResolver`] resolves nothing.
-pub async fn with_port<F: Future>(port: u16, request: F) -> F::Output {
-    PORT.scope(port, request).await
+/// The rules for callbacks, and those for callbacks that were stored before access control.
+#[derive(Debug)]
+pub struct Policies {
+    pub usual: Policy,
+    pub former: Policy,
+}
+
+impl Policies {
+    pub fn of(&self, is_former: bool) -> &Policy {
+        if is_former { &self.former } else { &self.usual }
+    }
+}
+
+tokio::task_local! {
+    /// Of the connection that the current task opens.
+    static DESTINATION: Destination;
+}
+
+/// Runs a request. Without a destination, [`PolicyResolver`] resolves nothing.
+pub async fn to<F: Future>(destination: Destination, request: F) -> F::Output {
+    DESTINATION.scope(destination, request).await
 }
 
 /// Passes on the addresses of another resolver that the policy permits.
 pub struct PolicyResolver {
-    pub policy: Arc<Policy>,
+    pub policies: Arc<Policies>,
     pub upstream: Arc<dyn Resolve>,
 }
 
 impl Resolve for PolicyResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let Ok(port) = PORT.try_with(|port| *port) else {
+        let Ok(Destination { port, is_former }) = DESTINATION.try_with(|destination| *destination) else {
             return Box::pin(async { Err("the port of the callback is not known".into()) });
         };
-        let (policy, host) = (self.policy.clone(), name.as_str().to_owned());
+        let (policies, host) = (self.policies.clone(), name.as_str().to_owned());
         let found = self.upstream.resolve(name);
         Box::pin(async move {
             let (mut permitted, mut refused) = (Vec::new(), None);
             for address in found.await? {
                 let address = SocketAddr::new(address.ip(), port);
-                match policy.check(&host, address) {
+                match policies.of(is_former).check(&host, address) {
                     Ok(()) => permitted.push(address),
                     Err(reason) => refused = Some(reason),
                 }

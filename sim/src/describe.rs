@@ -33,7 +33,7 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::Bus { connected } => format!("bus connected: {connected}"),
         Input::Clock { ahead_millis } => format!("clock {ahead_millis} ms ahead"),
         Input::StoredProgress(progress) => format!("stored progress: {progress:?}"),
-        Input::DropAudit { up_to, .. } => format!("the audit log may lose its records up to {up_to}"),
+        Input::DropAudit { chain, up_to, .. } => format!("the audit log {chain:?} may lose its records up to {up_to}"),
         Input::StoreSize { in_use, .. } => format!("store size: {in_use} bytes in use"),
         Input::Tick => "tick".to_owned(),
     }

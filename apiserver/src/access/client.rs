@@ -4,6 +4,9 @@ use contract::access::binding::{Namespaces, Peer, Principal};
 use contract::access::token::{Proof, TokenProof};
 use contract::access::{AnonymousBinding, Binding, Right, Role};
 
+use super::source;
+use crate::rates::Payer;
+
 /// Name of clients without a token.
 const ANONYMOUS: &str = "anonymous";
 
@@ -70,6 +73,14 @@ impl Client {
         self.token().map(|_| self.principal.name.as_str())
     }
 
+    /// Whose limits apply.
+    pub fn payer(&self) -> Payer {
+        match self.proven_name() {
+            Some(name) => Payer::Principal(name.to_owned()),
+            None => Payer::Source(source(self.peer)),
+        }
+    }
+
     /// Address or user of the client, for the audit log.
     pub fn peer(&self) -> String {
         text(self.peer)
@@ -117,7 +128,8 @@ impl Client {
     }
 }
 
-fn text(peer: Peer) -> String {
+/// Address or user, for the audit log.
+pub fn text(peer: Peer) -> String {
     match (peer.address, peer.uid) {
         (Some(address), _) => address.to_string(),
         (None, Some(uid)) => format!("uid:{uid}"),

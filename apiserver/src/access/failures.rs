@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::peers::Source;
 
 /// Failed attempts of one peer within [`WINDOW`]; the next is answered 429.
-const MOST: u32 = 10;
+const MOST: u32 = 5;
 /// Counted from the first failed attempt.
 const WINDOW: Duration = Duration::from_secs(60);
 /// Peers that are counted. When more fail at a time, further peers are treated as at their limit.
@@ -72,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_failed_ten_times_pauses_until_its_minute_is_over() {
+    fn a_peer_that_failed_five_times_pauses_until_its_minute_is_over() {
         let (mut failures, start) = (Failures::default(), Instant::now());
-        for second in 0..10 {
+        for second in 0..5 {
             assert_eq!(failures.pause(peer(1), start), None);
             failures.count(peer(1), start + Duration::from_secs(second));
         }

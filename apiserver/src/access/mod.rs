@@ -30,7 +30,7 @@ use crate::http::respond::Refused;
 use crate::peers::{self, Source};
 use crate::queries::Queries;
 use bearer::HeaderFlaw;
-pub use client::Client;
+pub use client::{Client, text as peer_text};
 use failures::Failures;
 use known::{Identification, Known, Local, News};
 
@@ -138,6 +138,11 @@ impl Access {
     /// Whether the client would still be identified: its token is not revoked and has not expired.
     pub fn still_knows(&self, client: &Client) -> bool {
         lock(&self.0.known).still_knows(client, (Instant::now(), self.0.clock.now()))
+    }
+
+    /// Whether a scheduler that knows access control has answered.
+    pub fn has_table(&self) -> bool {
+        lock(&self.0.known).table().is_some()
     }
 
     /// Whether clients must prove who they are.
@@ -288,7 +293,7 @@ fn unauthenticated(message: &str) -> Refused {
 }
 
 /// Whose limit applies.
-fn source(peer: Peer) -> Source {
+pub fn source(peer: Peer) -> Source {
     peer.address.map_or(Source::User(peer.uid), peers::of)
 }
 

@@ -1,4 +1,4 @@
-//! `/api/audit` (ours): a page of the audit log, oldest record first.
+//! `/api/audit` (ours): a page of the audit log, or of that of refused requests, oldest record first.
 
 use std::str::FromStr;
 
@@ -29,7 +29,7 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
     if !(1..=most).contains(&limit) {
         return Err(Refused::bad_request(format!("limit: should be 1 to {most} but {limit}")));
     }
-    let reply = api.queries.ask(&Query::Audit { after, limit }).await?;
+    let reply = api.queries.ask(&Query::Audit { after, limit, refused: call.params.boolean("refused", false) }).await?;
     match reply.answer {
         Answer::Audit(Ok(page)) => Ok(respond::stale(respond::json(StatusCode::OK, &page), reply.stale)),
         Answer::Audit(Err(reason)) => Err(Refused::unavailable(reason)),

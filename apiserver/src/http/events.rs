@@ -38,6 +38,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often a follower is checked: its token may have been revoked.
 const RECHECK: Duration = Duration::from_millis(500);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const TOO_MANY_FOLLOWERS: &str = "too many followers of events, of this client or of all together; wait until some have ended, or \
+    use another apiserver";
 /// Proxies that gather answers would gather this one for ever.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -60,10 +62,8 @@ async fn get(api: &Api, call: &Call) -> HttpResult {
 
 async fn follow(api: &Api, call: &Call) -> HttpResult {
     let mut filter = EventFilter::read(&call.params, api.streams.now())?.seen_by(api, call).await?;
-    let permit = api
-        .streams
-        .follower_permit(call.peer.source())
-        .map_err(|full| Refused::too_many("followers of events", full))?;
+    let permit =
+        api.streams.follower_permit(call.client.payer()).map_err(|_| Refused::too_often(TOO_MANY_FOLLOWERS, 1))?;
     let wants_backlog = call.params.text("since").is_some() || call.params.text("limit").is_some();
     let (after, backlog) = match resumes_after(&call.headers) {
         Some(after) => (after, Vec::new()),

@@ -13,38 +13,48 @@ use contract::access::binding::Peer;
 use contract::access::{Right, routes};
 use contract::command::Refusal;
 
-use super::respond::Refused;
+use super::respond::{HttpResult, Refused};
 use super::router::Route;
 use super::{Api, body, writes};
-use crate::access::Client;
+use crate::access::{Client, peer_text, source};
 use crate::listen;
+use crate::rates::Payer;
 
 const METRICS: &str = "/metrics";
 const READY: &str = "/readyz";
 
 /// What is known of the client without its token.
-async fn peer(extensions: &Extensions) -> Peer {
+pub async fn peer(extensions: &Extensions) -> Peer {
     match extensions.get::<listen::Peer>() {
         Some(peer) => Peer { address: peer.address(), uid: peer.uid().await },
         None => Peer { address: None, uid: None },
     }
 }
 
-/// The client of a request that it may send; none for an unknown path, which is 404 for every client.
+/// The client of a request that it may send; none for an unknown path, which is 404 for every client. `principal` is set to the
+/// owner of its token.
 pub async fn admit(
     api: &Api,
     route: &Route,
-    (headers, extensions): (&HeaderMap, &Extensions),
+    headers: &HeaderMap,
+    (peer, principal): (Peer, &mut String),
 ) -> Result<Option<Client>, Refused> {
     if *route == Route::Unknown {
         return Ok(None);
     }
-    if let Route::Call(resource, verb) = route
-        && routes::WITHOUT_CLIENT.contains(&(verb.method(), resource.path()))
+    if let Route::Call(resource, method) = route
+        && routes::WITHOUT_CLIENT.contains(&(method.method(), resource.path()))
     {
-        return Ok(Some(Client::joining(peer(extensions).await)));
+        api.rates.request(&Payer::Source(source(peer)))?;
+        return Ok(Some(Client::joining(peer)));
     }
-    let client = identify(api, headers, extensions).await?;
+    let identified = api.access.identify(headers, peer).await;
+    let payer = identified.as_ref().map_or_else(|_| Payer::Source(source(peer)), Client::payer);
+    if let Ok(client) = &identified {
+        client.proven_name().unwrap_or_default().clone_into(principal);
+    }
+    api.rates.request(&payer)?;
+    let client = identified?;
     if let Route::Call(resource, verb) = route
         && let Some(right) = routes::right_of(verb.method(), resource.path())
     {
@@ -68,11 +78,11 @@ pub fn denied(client: &Client, right: Right, object: &str) -> Refused {
     writes::refused(&Refusal::Denied { principal, right, object })
 }
 
-/// The answer to a request that was refused. Its body is read and ignored: a client that still sends would not see the answer.
-pub async fn refuse(request: Request, refused: Refused) -> Response {
+/// Refuses a request. Its body is read and ignored: a client that still sends would not see the answer.
+pub async fn refuse(request: Request, refused: Refused) -> HttpResult {
     let (parts, body) = request.into_parts();
     let _ = body::read(&parts.headers, body).await;
-    refused.into_response()
+    Err(refused)
 }
 
 /// Guards the routes of health and metrics. Health checks need no client, but only a known one learns why the process is not
@@ -81,7 +91,11 @@ pub async fn admin(State(api): State<Arc<Api>>, request: Request, next: Next) ->
     match request.uri().path() {
         METRICS => match monitors(&api, request.headers(), request.extensions()).await {
             Ok(()) => next.run(request).await,
-            Err(refused) => refused.into_response(),
+            Err(refused) => {
+                let peer = peer_text(peer(request.extensions()).await);
+                api.refused.note((peer, String::new()), format!("GET {METRICS}"), refused.status);
+                refused.into_response()
+            }
         },
         READY => {
             let is_known = api.access.glance(request.headers(), peer(request.extensions()).await).is_some();

@@ -41,20 +41,24 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use contract::access::binding;
 use futures_util::FutureExt;
 
-use crate::access::{Access, Client};
+use crate::access::{Access, Client, peer_text};
 use crate::commands::Commands;
 use crate::debug_vars::{DebugVars, Hit};
 use crate::listen::Peer;
 use crate::metrics::{self, Metrics};
 use crate::queries::{self, Queries};
+use crate::rates::Rates;
 use crate::read_only::ReadOnlySwitch;
+use crate::refused::RefusedLog;
 use crate::streams::Streams;
 use params::Params;
 use respond::{HttpResult, Refused};
@@ -76,6 +80,8 @@ pub struct Api {
     pub callback_policy: fabric::callback::Policy,
     pub access: Access,
     pub join: join::Offer,
+    pub rates: Rates,
+    pub refused: RefusedLog,
 }
 
 /// One request.
@@ -103,7 +109,8 @@ pub async fn entry(State(api): State<Arc<Api>>, request: Request) -> Response {
     let started = Instant::now();
     let route = router::route(request.method(), request.uri().path());
     let (path, method) = labels(&route, request.method());
-    let response = guarded(serve(&api, route, request)).await;
+    // On the heap: the future of all handlers together has 16 KiB.
+    let response = guarded(Box::pin(serve(&api, route, request))).await;
     let status = response.status().as_u16();
     api.metrics.requests.get_or_create(&metrics::Request { route: path, method, status }).inc();
     let timed = metrics::Timed { route: path, method };
@@ -132,18 +139,45 @@ async fn guarded(work: impl Future<Output = Response>) -> Response {
 }
 
 async fn serve(api: &Api, route: Route, request: Request) -> Response {
-    let client = match guard::admit(api, &route, (request.headers(), request.extensions())).await {
+    let peer = guard::peer(request.extensions()).await;
+    let (mut principal, line) = (String::new(), request_line(&route));
+    match answer(api, route, request, (peer, &mut principal)).await {
+        Ok(response) => response,
+        Err(refused) => {
+            if refused.is_by_apiserver() {
+                api.refused.note((peer_text(peer), principal), line, refused.status);
+            }
+            refused.into_response()
+        }
+    }
+}
+
+/// Method and path of a request, as far as it is known: strangers choose paths.
+pub fn request_line(route: &Route) -> String {
+    match route {
+        Route::Call(resource, method) => format!("{} {}", method.method(), resource.path()),
+        Route::Head | Route::Options(_) | Route::NotAllowed(_) | Route::Redirect(_) | Route::Unknown => {
+            "other".to_owned()
+        }
+    }
+}
+
+/// Answers a request. `principal` is set to the owner of its token.
+async fn answer(
+    api: &Api,
+    route: Route,
+    request: Request,
+    (peer, principal): (binding::Peer, &mut String),
+) -> HttpResult {
+    let client = match guard::admit(api, &route, request.headers(), (peer, principal)).await {
         Ok(client) => client,
         Err(refused) => return guard::refuse(request, refused).await,
     };
     if is_change(&route, &request) && api.read_only.is_on().await {
         return guard::refuse(request, Refused::read_only()).await;
     }
-    match (route, client) {
-        (Route::Call(resource, method), Some(client)) => match call(api, (resource, method), client, request).await {
-            Ok(response) => response,
-            Err(refused) => refused.into_response(),
-        },
+    Ok(match (route, client) {
+        (Route::Call(resource, method), Some(client)) => return call(api, (resource, method), client, request).await,
         (Route::Head, _) => Refused::unsupported("Head").into_response(),
         (Route::Options(resource), _) => respond::options(resource),
         (Route::NotAllowed(resource), _) => respond::method_not_allowed(resource),
@@ -151,7 +185,7 @@ async fn serve(api: &Api, route: Route, request: Request) -> Response {
         (Route::Unknown | Route::Call(..), _) => {
             Refused::by_router(StatusCode::NOT_FOUND, "Page not found").into_response()
         }
-    }
+    })
 }
 
 /// Whether the read-only switch applies: to everything except GET, OPTIONS, redirects, plans and `/api/engine`.
@@ -168,7 +202,7 @@ fn is_change(route: &Route, request: &Request) -> bool {
 async fn call(api: &Api, (resource, method): (Resource, HttpMethod), client: Client, request: Request) -> HttpResult {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(AUTHORIZATION);
-    let body = if method.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
+    let body = if method.has_body() { paid_body(api, &client, (&parts.headers, body)).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let form = if method.has_body() { form::read(content_type, body.clone()).await } else { None };
     let consumed = form.is_some();
@@ -209,6 +243,17 @@ async fn call(api: &Api, (resource, method): (Resource, HttpMethod), client: Cli
         Resource::Access => access::call(api, &call).await,
         Resource::Audit => audit::call(api, &call).await,
     }
+}
+
+/// Reads the body of a client that has bytes left.
+async fn paid_body(api: &Api, client: &Client, (headers, body): (&HeaderMap, Body)) -> Result<Bytes, Refused> {
+    let payer = client.payer();
+    let is_allowed = api.rates.body(&payer);
+    let read = body::read(headers, body).await;
+    is_allowed?;
+    let read = read?;
+    api.rates.count_bytes(&payer, read.len());
+    Ok(read)
 }
 
 fn labels(route: &Route, method: &Method) -> (&'static str, &'static str) {

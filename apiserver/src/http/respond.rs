@@ -44,6 +44,8 @@ pub struct Refused {
     plain: bool,
     /// It is unknown whether the change was accepted.
     is_unknown: bool,
+    /// The leader refused a command.
+    is_decided: bool,
 }
 
 impl Refused {
@@ -56,6 +58,7 @@ impl Refused {
             stale: false,
             plain: false,
             is_unknown: false,
+            is_decided: false,
         }
     }
     /// 400.
@@ -116,6 +119,15 @@ impl Refused {
     /// 403 while the read-only switch is on: the only error in plain text.
     pub fn read_only() -> Self {
         Self { plain: true, ..Self::new(StatusCode::FORBIDDEN, Refusal::ReadOnly.to_string()) }
+    }
+    /// The leader refused the command, which is in the audit log.
+    #[must_use]
+    pub fn decided(self) -> Self {
+        Self { is_decided: true, ..self }
+    }
+    /// Whether this apiserver refused the request, and not the leader or the read-only switch.
+    pub fn is_by_apiserver(&self) -> bool {
+        !self.is_decided && !self.plain
     }
     /// Whether the change may still take effect.
     pub fn is_unknown(&self) -> bool {

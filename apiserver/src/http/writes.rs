@@ -122,7 +122,7 @@ fn key_taken(id: &CommandId, first: &str) -> Refused {
 fn decided(outcome: Outcome) -> Result<Settled, Refused> {
     match outcome.decision {
         Decision::Accepted => Ok(Settled { id: outcome.id, queued: false }),
-        Decision::Refused(refusal) => Err(refused(&refusal)),
+        Decision::Refused(refusal) => Err(refused(&refusal).decided()),
     }
 }
 

@@ -11,6 +11,7 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use contract::access::binding;
 use fabric::shutdown::Shutdown;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -24,9 +25,12 @@ use super::forwarded;
 use super::peer::Peer;
 use super::sockets::Stream;
 use super::transport::{Opened, Transport};
+use crate::access::peer_text;
 use crate::http::browser::Hosts;
 use crate::http::respond::Refused;
+use crate::http::{request_line, router};
 use crate::peers::{Busy, Connection, PeerLimit, Permit};
+use crate::refused::RefusedLog;
 
 /// Paths without a limit per peer: health checks and monitors must get through.
 const ADMIN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -45,6 +49,7 @@ pub(super) struct Handler {
     pub(super) requests: PeerLimit,
     pub(super) hosts: Arc<Hosts>,
     pub(super) transport: Arc<Transport>,
+    pub(super) refused: RefusedLog,
     pub(super) peer: Peer,
 }
 
@@ -90,18 +95,28 @@ impl Handler {
             self.judge(kind, request.uri(), request.headers()).and_then(|()| self.client(kind, request.headers()));
         let peer = match judged {
             Ok(peer) => peer,
-            Err(refused) => return refused.into_response(),
+            Err(refused) => return self.refuse(&self.peer, &request, refused).await,
         };
         let permit = match self.requests.acquire(peer.source()) {
             Ok(permit) => Some(permit),
             Err(_) if is_admin => None,
-            Err(full) => return Refused::too_many("requests in flight", full).into_response(),
+            Err(full) => return self.refuse(&peer, &request, Refused::too_many("requests in flight", full)).await,
         };
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
         let router = TowerToHyperService::new(self.router.clone());
         let response = router.call(request).await.unwrap_or_else(|never| match never {});
         response.map(|inner| Body::new(Counted { inner, _held: (busy, permit) }))
+    }
+
+    /// Refuses a request before its client is identified.
+    async fn refuse(&self, peer: &Peer, request: &hyper::Request<Incoming>, refused: Refused) -> Response {
+        // Only for the unix socket: over TCP the user would have to be looked up.
+        let uid = if peer.address().is_none() { peer.uid().await } else { None };
+        let peer = peer_text(binding::Peer { address: peer.address(), uid });
+        let line = request_line(&router::route(request.method(), request.uri().path()));
+        self.refused.note((peer, String::new()), line, refused.status);
+        refused.into_response()
     }
 
     /// Whether the request may come on this connection; before anything else. Health checks may use any name, need no TLS
@@ -213,6 +228,7 @@ mod tests {
             requests: PeerLimit::new(1, 1),
             hosts: Arc::default(),
             transport: Arc::new(transport),
+            refused: RefusedLog::default(),
             peer: Peer::at(from.parse().unwrap()),
         }
     }

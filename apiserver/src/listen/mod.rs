@@ -34,6 +34,7 @@ use self::connection::Handler;
 use self::sockets::{Incoming, Stream};
 use crate::http::browser::Hosts;
 use crate::peers::{Connections, PeerLimit};
+use crate::refused::RefusedLog;
 
 /// Open connections. A further one replaces an idle one, or is refused when none is idle.
 const MOST_CONNECTIONS: u32 = 8192;
@@ -60,6 +61,7 @@ pub struct Limits {
     /// Names of this API.
     pub hosts: Hosts,
     pub transport: Transport,
+    pub refused: RefusedLog,
 }
 
 /// Serves `router` until shutdown, then lingers and closes.
@@ -70,6 +72,7 @@ pub async fn serve(listeners: Listeners, router: Router, limits: Limits) {
         requests: PeerLimit::new(MOST_REQUESTS, limits.requests_per_peer),
         hosts: Arc::new(limits.hosts.clone()),
         transport: Arc::new(limits.transport.clone()),
+        refused: limits.refused.clone(),
         router: router.layer(map_response_with_state(limits.shutdown.clone(), close_after_response)),
         closing: Shutdown::new(),
     };
@@ -95,6 +98,7 @@ struct Acceptor {
     requests: PeerLimit,
     hosts: Arc<Hosts>,
     transport: Arc<Transport>,
+    refused: RefusedLog,
     router: Router,
     closing: Shutdown,
 }
@@ -119,6 +123,7 @@ impl Acceptor {
             requests: self.requests.clone(),
             hosts: self.hosts.clone(),
             transport: self.transport.clone(),
+            refused: self.refused.clone(),
             peer,
         };
         fabric::tasks::spawn("connection", async move {

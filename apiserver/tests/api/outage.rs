@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use contract::store::StoreWord;
 use contract::time::Timestamp;
 use contract::{streams, subjects};
@@ -221,4 +222,17 @@ async fn a_scheduler_that_alone_lost_etcd_refuses_nothing_while_another_leads() 
         assert_eq!(seen.status, 404, "decided by the leader: {}", seen.text);
     }
     assert!(leader.stop().await.len() >= 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_apiserver_is_not_ready_while_the_stream_of_commands_is_gone() {
+    let world = World::start().await;
+    let is = async |status: u16| (world.get("/readyz").await.status == status).then_some(());
+    eventually("ready", async || is(200).await).await;
+    let delete = format!("$JS.API.STREAM.DELETE.{}", streams::COMMANDS.name);
+    let _: serde_json::Value =
+        world.bus.request_bytes(&delete, Bytes::new(), None, Duration::from_secs(5)).await.unwrap();
+    eventually("not ready", async || is(503).await).await;
+    world.bus.ensure_stream(&(&streams::COMMANDS).into()).await.unwrap();
+    eventually("ready again", async || is(200).await).await;
 }

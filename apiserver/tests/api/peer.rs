@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use apiserver::http::browser::Hosts;
 use apiserver::listen::{self, Limits, Listeners, Peer, Socket, Transport};
+use apiserver::refused::RefusedLog;
 use axum::Router;
 use axum::extract::{Extension, State};
 use fabric::admin::Readiness;
@@ -56,6 +57,7 @@ impl Mirror {
             requests_per_peer: 64,
             hosts: Hosts::default(),
             transport,
+            refused: RefusedLog::default(),
         };
         let later = axum::routing::get(look_later).with_state(Later { users: sender, go: go.clone() });
         let router = Router::new().route("/later", later).fallback(show);

@@ -95,6 +95,10 @@ impl World {
 
 async fn apiserver(name: &str, nats: &str, flags: &[&str], shutdown: &Shutdown) -> (String, JoinHandle<()>) {
     let mut arguments = vec!["deployd-apiserver", "--listen", "127.0.0.1:0", "--name", name, "--nats", nats];
+    // Tests send as fast as they can.
+    if !flags.contains(&"--requests-per-second") {
+        arguments.extend(["--requests-per-second", "0"]);
+    }
     arguments.extend(flags);
     let app = App::build(Config::parse_from(arguments)).await.unwrap();
     let base = format!("http://{}", app.address());

@@ -1,6 +1,6 @@
 //! The calls of the API about tokens, access control and the audit log.
 
-use contract::access::audit::AuditPage;
+use contract::access::audit::{AuditPage, Chain};
 use contract::access::join::{CreatedJoinToken, JoinTokenView, NewJoinToken};
 use contract::access::table::{AccessPatch, AccessView, CreatedToken, NewToken, TokenView};
 use reqwest::{Method, StatusCode};
@@ -71,9 +71,13 @@ impl Api {
         self.change(Request::new(Method::DELETE, TOKENS, &[("id", id)]), retry).await
     }
 
-    /// The audited commands after a number, at most `limit` of them.
-    pub async fn audit(&self, after: u64, limit: u64) -> Result<AuditPage, Error> {
+    /// The records of an audit log after a number, at most `limit` of them.
+    pub async fn audit(&self, chain: Chain, after: u64, limit: u64) -> Result<AuditPage, Error> {
         let (after, limit) = (after.to_string(), limit.to_string());
-        self.get(AUDIT, &[("after", &after), ("limit", &limit)]).await?.read()
+        let mut params = vec![("after", after.as_str()), ("limit", limit.as_str())];
+        if chain == Chain::Refused {
+            params.push(("refused", "true"));
+        }
+        self.get(AUDIT, &params).await?.read()
     }
 }

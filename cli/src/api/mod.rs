@@ -37,6 +37,10 @@ pub(crate) use server::Server;
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
+/// How long a read that is answered 429 is repeated; when the API asks for a longer pause the answer is final.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Shortest pause before such a read is sent again.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest attempt to connect, as `fabric::http::client` bounds it.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longest life of an event stream; a follower reconnects earlier.
@@ -138,8 +142,21 @@ impl Api {
     }
 
     async fn get(&self, path: &str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
-        let reply = self.send(&Request::new(Method::GET, path, params), None).await?;
+        let reply = self.read_patiently(&Request::new(Method::GET, path, params)).await?;
         if reply.is_stale && self.deadline.is_some() { Err(Error::Stale) } else { Ok(reply) }
+    }
+
+    /// Sends a read, and sends it again after `Retry-After` when the client has sent too much. Changes are repeated by `deliver`.
+    async fn read_patiently(&self, request: &Request<'_>) -> Result<Reply, Error> {
+        let patience = Deadline::after(PATIENCE);
+        loop {
+            let reply = self.send(request, None).await?;
+            let left = self.deadline.map_or(PATIENCE, Deadline::left).min(patience.left());
+            match reply.retry_after.filter(|pause| reply.status == StatusCode::TOO_MANY_REQUESTS && *pause < left) {
+                Some(pause) => tokio::time::sleep(pause.max(SHORTEST_PAUSE)).await,
+                None => return Ok(reply),
+            }
+        }
     }
 
     /// An event stream from the first URL that serves one; it starts after the event `last`, if given.

@@ -108,14 +108,26 @@ fn socket(url: &Url) -> Option<PathBuf> {
 
 /// The URL of an API.
 pub(super) fn parse(text: &str) -> Result<Url, Error> {
-    let flaw = |reason: String| Error::Url { url: text.to_owned(), reason };
+    let flaw = |reason: String| Error::Url { url: without_password(text), reason };
     let url = Url::parse(text.trim()).map_err(|error| flaw(error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(flaw(
+            "it holds a user or a password, which logs and lists of processes show; use --token-file".to_owned(),
+        ));
+    }
     match url.scheme() {
         "http" | "https" => Ok(url),
         "unix" if url.host_str().unwrap_or_default().is_empty() && url.path().len() > 1 => Ok(url),
         "unix" => Err(flaw("the path of a socket is absolute: unix:///run/deployd/api.sock".to_owned())),
         _ => Err(flaw("it must begin with http://, https:// or unix://".to_owned())),
     }
+}
+
+/// What the user wrote without what may be a password: everything before the last `@`.
+fn without_password(text: &str) -> String {
+    let Some((before, host)) = text.rsplit_once('@') else { return text.to_owned() };
+    let scheme = before.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default();
+    format!("{scheme}***@{host}")
 }
 
 /// The URL of a socket.
@@ -127,6 +139,18 @@ pub fn url_of_socket(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_with_a_password_is_refused_and_the_password_is_not_shown() {
+        for text in
+            ["http://user:hunter2@api:9003", "http://user:hunter2@a b", "user:hunter2@api", "http://hunter2@api"]
+        {
+            let error = parse(text).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+        assert!(parse("http://u:p@api").unwrap_err().to_string().contains("--token-file"));
+    }
 
     #[test]
     fn the_url_of_a_socket_leads_back_to_it() {

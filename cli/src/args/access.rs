@@ -137,13 +137,15 @@ Examples:
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
 The leader writes one record for each command, in the transaction of its outcome, and each record holds the hash of the one \
-before it. `verify` reads the whole log and computes the hashes again: exit code 0 and the number of records, or 1 and the \
-record that was changed or removed. The log keeps the last 20000 records.
+before it. A second log has the requests that apiservers refused, counted by client and route. `verify` reads both and computes \
+the hashes again: exit code 0 and the number of records, or 1 and the record that was changed or removed. Each log keeps the last \
+20000 records; when the oldest are dropped a scheduler signs where the rest begins, which --order-keys-file checks.
 
 Examples:
   deployctl audit list
+  deployctl audit list --refused
   deployctl audit list --limit 1000 --output json
-  deployctl audit verify")]
+  deployctl audit verify --order-keys-file keys/orders.pub")]
 pub struct AuditArgs {
     #[command(subcommand)]
     pub what: AuditWhat,
@@ -153,15 +155,22 @@ pub struct AuditArgs {
 pub enum AuditWhat {
     /// Show the last commands: when, by which principal, from where, and their outcome
     List {
-        /// Show the last N commands
+        /// Show the last N records
         #[arg(long, short, value_name = "N", default_value_t = 100)]
         limit: u64,
+        /// Show the requests that apiservers refused instead of the commands
+        #[arg(long)]
+        refused: bool,
         /// Output format
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
     /// Check that no record was changed or removed
-    Verify,
+    Verify {
+        /// Public keys of the schedulers (orders.pub of `deployctl bus-keys`), to check who dropped the oldest records
+        #[arg(long, value_name = "FILE")]
+        order_keys_file: Option<PathBuf>,
+    },
 }
 
 /// A duration that may be in days: `90d`.

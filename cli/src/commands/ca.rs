@@ -104,12 +104,13 @@ fn key(dir: &Path, name: &str) -> PathBuf {
 /// Writes a file by rename: a reader finds the old one or the new one.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let new = path.with_extension("pem.new");
-    let written =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, path)
-        });
+    // What a process that was killed left behind would keep its mode.
+    drop(fs::remove_file(&new));
+    let written = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    });
     written.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
@@ -139,8 +140,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         init(folder.path(), &["api.example".to_owned()], 1).unwrap();
         let before = fs::read(pem(folder.path(), "nats")).unwrap();
+        let private = key(folder.path(), "nats");
+        for file in [private.clone(), private.with_extension("pem.new")] {
+            fs::write(&file, "of another program").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        }
         issue(&open(folder.path()).unwrap(), folder.path(), "nats", ("nats", &["nats".to_owned()]), 1).unwrap();
         assert_ne!(fs::read(pem(folder.path(), "nats")).unwrap(), before);
+        assert_eq!(fs::metadata(private).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(matches!(open(&folder.path().join("none")), Err(Error::Read { .. })));
     }
 }

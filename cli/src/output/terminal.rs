@@ -2,7 +2,7 @@
 //!
 //! Anybody who may deploy chooses causes, names, log lines and error texts. Raw, they could set the title of an operator's
 //! terminal, hide lines or type into its input. Control characters are therefore shown as escapes: `\x1b]0;title\x07`.
-//! The macros below replace `println!` and `eprintln!` in this crate; only JSON is printed as it is.
+//! The macros below replace `println!` and `eprintln!` in this crate. JSON gets the escapes of JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -30,9 +30,19 @@ pub(crate) fn prompt(text: &str) {
     std::eprint!("{}", lines(text));
 }
 
-/// Prints JSON for other programs, without escapes of ours.
+/// Prints JSON for other programs. A terminal may show it too, and JSON escapes only some control characters.
 pub(crate) fn print_json(json: &str) {
-    std::println!("{json}");
+    std::println!("{}", inert_json(json));
+}
+
+/// The same JSON with every control character as `\\u009b`. Outside strings there are only line breaks.
+fn inert_json(json: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| c != '\n' && is_control(c);
+    if !json.contains(is_escaped) {
+        return Cow::Borrowed(json);
+    }
+    let escaped = |c: char| if is_escaped(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(json.chars().map(escaped).collect())
 }
 
 /// A text of several lines with every control character but the line breaks escaped.
@@ -78,6 +88,16 @@ mod tests {
         assert_eq!(lines("a\u{9b}31m\u{7f}\rb\u{202e}c\u{2066}"), "a\\x9b31m\\x7f\\x0db\\u{202e}c\\u{2066}");
         assert_eq!(lines("two\nlines"), "two\nlines");
         assert_eq!(inline("two\nlines\t"), "two\\nlines\\x09");
+    }
+
+    #[test]
+    fn control_characters_in_json_are_escaped_and_the_value_stays() {
+        let value = serde_json::json!({ "a\u{9b}b": ["\u{85}\u{9f}\u{7f}\u{202e}\x1b]0;x\x07", "wéb 部署\n"] });
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        let printed = inert_json(&pretty);
+        assert_eq!(printed.chars().find(|c| *c != '\n' && is_control(*c)), None, "{printed}");
+        assert!(printed.contains("\\u009b") && printed.contains("wéb 部署"), "{printed}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), value);
     }
 
     #[test]

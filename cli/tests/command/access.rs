@@ -1,7 +1,8 @@
 //! `deployctl auth` and `deployctl audit`.
 
-use contract::access::audit::{AuditHead, AuditPage, AuditRecord};
+use contract::access::audit::{AuditHead, AuditPage, AuditRecord, Chain};
 use contract::access::{Right, Role};
+use fabric::signing::OrderSigner;
 use serde_json::{Value, json};
 
 use crate::login::ACCESS;
@@ -153,12 +154,67 @@ fn page(head: &AuditHead, records: &[AuditRecord], next: Option<u64>) -> (&'stat
 }
 
 #[tokio::test]
-async fn a_log_is_verified_over_all_its_pages() {
+async fn both_logs_are_verified_over_all_their_pages() {
     let (head, records) = log(5);
-    let server = Server::start(&[page(&head, &records[..3], Some(3)), page(&head, &records[3..], None)]).await;
+    let commands = [page(&head, &records[..3], Some(3)), page(&head, &records[3..], None)];
+    let (head, refused) = log(2);
+    let [first, second] = commands.clone();
+    let server = Server::start(&[first, second, page(&head, &refused, None)]).await;
     let ended = server.run(&["audit", "verify"]).await;
-    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "5 records verified: 1 to 5\n"), "{ended:?}");
+    let expected = "commands: 5 records verified: 1 to 5\nrefused requests: 2 records verified: 1 to 2\n";
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), expected), "{ended:?}");
     assert_eq!(server.count("GET /api/audit?after=3&limit=1000"), 1);
+    assert_eq!(server.count("GET /api/audit?after=0&limit=1000&refused=true"), 1);
+    let mut changed = refused.clone();
+    changed[1].peer = "10.0.0.1".to_owned();
+    let [first, second] = commands;
+    let server = Server::start(&[first, second, page(&head, &changed, None)]).await;
+    let ended = server.run(&["audit", "verify"]).await;
+    assert!(ended.code == Some(1) && ended.err.contains("refused requests is broken"), "{ended:?}");
+}
+
+/// A log without its first records, with the signature of this key.
+fn dropped(signer: &OrderSigner, up_to: u64) -> (AuditHead, Vec<AuditRecord>) {
+    let (head, records) = log(5);
+    let hash = records[usize::try_from(up_to).expect("small") - 1].hash.clone();
+    let signature = Some(signer.sign_text(&Chain::Commands.checkpoint(up_to, &hash)));
+    let rest = records.into_iter().filter(|record| record.number > up_to).collect();
+    (AuditHead { dropped: up_to, dropped_hash: hash, signature, ..head }, rest)
+}
+
+#[tokio::test]
+async fn a_log_without_its_oldest_records_verifies_only_when_a_scheduler_signed_that() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let signer = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, OrderSigner::generate("scheduler-1").expect("a key")).expect("written");
+        OrderSigner::load(&path).expect("a key")
+    };
+    let (own, foreign) = (signer("own"), signer("foreign"));
+    let public = folder.path().join("orders.pub");
+    std::fs::write(&public, own.public_line()).expect("written");
+    let verify = ["audit", "verify", "--order-keys-file", public.to_str().expect("a path")];
+    let (good, rest) = dropped(&own, 2);
+    let empty = || page(&AuditHead::default(), &[], None);
+    let server = Server::start(&[page(&good, &rest, None), empty()]).await;
+    let ended = server.run(&verify).await;
+    assert!(ended.code == Some(0) && ended.out.contains("3 records verified: 3 to 5; a scheduler signed"), "{ended:?}");
+    let server = Server::start(&[page(&good, &rest, None), empty()]).await;
+    let ended = server.run(&["audit", "verify"]).await;
+    assert!(ended.code == Some(0) && ended.out.contains("was not checked (--order-keys-file)"), "{ended:?}");
+    // One record more was removed; the signature of another key; of another log; none.
+    let (third, shorter) = dropped(&own, 3);
+    let of_refused = Some(own.sign_text(&Chain::Refused.checkpoint(2, &good.dropped_hash)));
+    for (head, rest) in [
+        (AuditHead { signature: good.signature.clone(), ..third }, shorter),
+        dropped(&foreign, 2),
+        (AuditHead { signature: of_refused, ..good.clone() }, rest.clone()),
+        (AuditHead { signature: None, ..good.clone() }, rest.clone()),
+    ] {
+        let server = Server::start(&[page(&head, &rest, None), empty()]).await;
+        let ended = server.run(&verify).await;
+        assert!(ended.code == Some(1) && ended.err.contains("signed that"), "{ended:?}");
+    }
 }
 
 #[tokio::test]

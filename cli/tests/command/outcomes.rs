@@ -117,6 +117,20 @@ async fn reads_beyond_the_limit_of_a_client_are_repeated_before_and_while_a_comm
 }
 
 #[tokio::test]
+async fn a_read_beyond_the_rate_of_a_client_is_sent_again_unless_the_api_asks_for_a_long_pause() {
+    let nodes = ("GET /api/nodes", 200, json!([]));
+    let server = Server::start(&[too_many("GET /api/nodes"), too_many("GET /api/nodes"), nodes]).await;
+    let started = Instant::now();
+    let ended = server.run(&["node", "list"]).await;
+    assert!(ended.code == Some(0) && server.requests() == 3, "{ended:?}");
+    assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
+    let long = json!({"retry_after": 60, "message": "too many requests of this address had a wrong token"});
+    let server = Server::start(&[("GET /api/nodes", 429, long)]).await;
+    let ended = server.run(&["node", "list"]).await;
+    assert!(ended.code != Some(0) && ended.err.contains("wrong token") && server.requests() == 1, "{ended:?}");
+}
+
+#[tokio::test]
 async fn the_operations_of_the_api_resolve_an_unknown_outcome() {
     let server = Server::start(&[unknown(), unreachable(), decided("accepted", "")]).await;
     let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;

@@ -66,6 +66,15 @@ async fn servers_planted_above_the_working_directory_are_not_run() {
 }
 
 #[tokio::test]
+async fn a_missing_demo_is_an_error_before_anything_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = installed(folder.path());
+    let ended = run(&program, folder.path(), &["up", "--dir", "cluster", "--port", "0"]).await;
+    assert!(ended.code == Some(1) && ended.err.contains("build-demo") && ended.err.contains("--no-demo"), "{ended:?}");
+    assert!(!folder.path().join("cluster/state.json").exists() && !folder.path().join("cluster/keys").exists());
+}
+
+#[tokio::test]
 async fn a_state_planted_above_the_working_directory_gets_no_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let here = folder.path().join("a/b");

@@ -17,6 +17,10 @@ use crate::state::{Child, Process};
 
 /// A larger log is rotated when its process starts.
 const LARGEST_LOG: u64 = 16 * 1024 * 1024;
+/// Settings of a local cluster, unless the environment has others. It has no load balancer, so a stopping apiserver need not linger,
+/// and all its clients are one user at one address, so a limit for each client would be one for all.
+const DEFAULTS: [(&str, &str); 3] =
+    [("DEPLOYD_LINGER", "0s"), ("DEPLOYD_REQUESTS_PER_SECOND", "0"), ("DEPLOYD_BYTES_PER_MINUTE", "0")];
 /// Interval of the checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(25);
 
@@ -30,9 +34,10 @@ pub fn start(child: &Child, dir: &Path) -> io::Result<Running> {
         // etcd 3.4 refuses other architectures than amd64 without this variable.
         command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
     }
-    if std::env::var_os("DEPLOYD_LINGER").is_none() {
-        // A local cluster has no load balancer, so a stopping apiserver need not linger.
-        command.env("DEPLOYD_LINGER", "0s");
+    for (name, value) in DEFAULTS {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
     }
     command
         .args(words)

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use contract::bus::Identity;
@@ -66,8 +66,9 @@ impl Keys {
         let mut public = String::new();
         for scheduler in schedulers {
             let path = self.signing(scheduler);
-            if !path.exists() {
-                write_secret(&path, &OrderSigner::generate(scheduler).map_err(Error::Key)?)?;
+            match path.exists() {
+                true => protect(&path)?,
+                false => write_secret(&path, &OrderSigner::generate(scheduler).map_err(Error::Key)?)?,
             }
             public.push_str(&OrderSigner::load(&path).map_err(Error::Key)?.public_line());
         }
@@ -79,6 +80,7 @@ impl Keys {
         let path = self.bus(identity);
         let public_key = match fs::read_to_string(&path) {
             Ok(text) => {
+                protect(&path)?;
                 let seed = text.trim().split_once(':').map(|(_, seed)| seed);
                 let damaged = || io::Error::other("the key is damaged; remove the file to get a new one");
                 let known = seed.and_then(bus_accounts::public_key).ok_or_else(damaged);
@@ -99,19 +101,24 @@ impl Keys {
 fn write_secret(path: &Path, text: &str) -> Result<(), Error> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let written =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, path)
-        });
+    // What a process that was killed left behind would keep its mode.
+    drop(fs::remove_file(&new));
+    let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    });
     written.map_err(|source| Error::Prepare { path: path.to_owned(), source })
+}
+
+/// Takes the file from other users, who may read it if another program wrote or copied it.
+fn protect(path: &Path) -> Result<(), Error> {
+    let protected = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+    protected.map_err(|source| Error::Prepare { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use contract::bus::Member;
 
     use super::*;
@@ -126,7 +133,13 @@ mod tests {
         let public = fs::read_to_string(keys.public()).unwrap();
         assert_eq!(keys.ensure(&identities, &schedulers).unwrap(), first);
         assert_eq!(fs::read_to_string(keys.public()).unwrap(), public);
-        for path in [keys.bus(&identities[0]), keys.signing("scheduler-1"), keys.public()] {
+        let files = [keys.bus(&identities[0]), keys.signing("scheduler-1"), keys.public()];
+        for path in &files {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::write(dir.path().join("keys/orders.pub.new"), "left behind").unwrap();
+        assert_eq!(keys.ensure(&identities, &schedulers).unwrap(), first);
+        for path in files {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
         }
     }

@@ -73,6 +73,12 @@ impl Policy {
         self.judge(self.filter.check(host, address))
     }
 
+    /// The policy for callbacks that a cluster had before this version: internal addresses are logged and not refused.
+    #[must_use]
+    pub fn for_former(&self) -> Self {
+        Self { mode: Mode::Report, ..self.clone() }
+    }
+
     fn judge(&self, decision: Result<(), Refused>) -> Result<(), Refused> {
         match (decision, self.mode) {
             (Err(refused @ Refused::Internal { .. }), Mode::Report) => {

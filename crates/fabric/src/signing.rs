@@ -130,6 +130,11 @@ impl OrderKeys {
         self.verify(header.unwrap_or_default(), &signed_text(node, payload))
     }
 
+    /// Checks a signature of [`OrderSigner::sign_text`].
+    pub fn check_text(&self, text: &str, signed: &str) -> Result<(), Rejected> {
+        self.verify(signed, text.as_bytes())
+    }
+
     /// Whether a scheduler has signed this progress.
     pub fn proves(&self, progress: &Progress) -> bool {
         self.verify(&progress.proof, &[PURPOSE_OF_PROGRESS, &progress.signed_text()].concat()).is_ok()

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use contract::notice::Notice;
 use notifier::resolve::SystemResolver;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
@@ -144,6 +145,26 @@ async fn the_same_callbacks_arrive_when_the_operator_allows_all_addresses() {
     }
     // Some notations are no URL for our parser; the others reach the listeners.
     eventually("connections", async || (trap.connections() >= 120).then_some(())).await;
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_of_an_open_cluster_keeps_its_internal_address_and_a_denied_one_does_not() {
+    let world = World::start().await;
+    let trap = Trap::everywhere();
+    let denied = format!("127.0.0.9:{}", trap.port);
+    let flags = ["--timeout", "1s", "--retry-delays", "10m", "--callback-deny", &denied];
+    let notifier = world.strict_notifier(&flags, Rebinding::new(&[&["127.0.0.1"]])).await;
+    let hook = |host: &str| format!("http://{host}:{}/hook", trap.port);
+    for (callback, is_former) in [(hook("127.0.0.2"), false), (hook("hooks.test"), false), (hook("127.0.0.9"), true)] {
+        world.publish(&Notice { is_former, ..notice(&callback, 1) }).await;
+    }
+    eventually("every notice is refused", async || (world.unsettled().await == 0).then_some(())).await;
+    assert_eq!(trap.connections(), 0);
+    for callback in [hook("127.0.0.2"), hook("hooks.test")] {
+        world.publish(&Notice { is_former: true, ..notice(&callback, 2) }).await;
+    }
+    eventually("connections", async || (trap.connections() >= 2).then_some(())).await;
     notifier.stop().await;
 }
 

@@ -165,6 +165,7 @@ impl Receiver {
 pub(crate) fn notice(callback: &str, instance: u32) -> Notice {
     Notice {
         callback: callback.to_owned(),
+        is_former: false,
         body: NoticeBody {
             level: "Error".to_owned(),
             namespace: "hello".to_owned(),

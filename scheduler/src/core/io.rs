@@ -3,9 +3,11 @@
 //! The core is a value: `core.on(input, now) -> Vec<Effect>`. The shell, or the simulator in its place, passes inputs and
 //! performs the effects in the given order. Nothing here waits; the result of everything that takes time comes back as an input.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use contract::access::AnonymousBinding;
+use contract::access::audit::Chain;
 use contract::access::join::names_node;
 use contract::command::{Command, Outcome};
 use contract::event::Event;
@@ -81,8 +83,9 @@ pub enum Input {
     },
     /// The commits that the store holds; sampled every few seconds.
     StoredProgress(Progress),
-    /// The audit log is full: its records up to this one may go.
+    /// An audit log is full: its records up to this one may go.
     DropAudit {
+        chain: Chain,
         /// Number of the last record that goes.
         up_to: u64,
         hash: String,
@@ -168,8 +171,8 @@ pub enum Effect {
         stale: bool,
         dry_run: Box<DryRun>,
     },
-    /// Tell every callback.
-    Notify { callbacks: Vec<String>, body: NoticeBody },
+    /// Tell every callback. Internal addresses are open to the former ones.
+    Notify { callbacks: Vec<String>, former: BTreeSet<String>, body: NoticeBody },
     /// Tell people what happened; losing it loses an explanation.
     Record(Event),
     /// Store a message that cannot be read.

@@ -19,13 +19,11 @@ pub(super) struct Leadership {
     is_restoring: bool,
     /// The store came back with an older state: nothing is reconciled until a backup is restored.
     is_store_behind: bool,
-    /// The highest term that a node's answer named to this process while it led in a lower one.
-    overtaken: Term,
 }
 
 impl Leadership {
-    pub(super) fn new(term: Term, is_restoring: bool, overtaken: Term) -> Self {
-        Self { term, ending: None, is_restoring, is_store_behind: false, overtaken }
+    pub(super) fn new(term: Term, is_restoring: bool) -> Self {
+        Self { term, ending: None, is_restoring, is_store_behind: false }
     }
 
     pub(super) fn term(&self) -> Term {
@@ -49,18 +47,8 @@ impl Leadership {
         !self.is_restoring && !self.is_store_behind
     }
 
-    pub(super) fn overtaken(&self) -> Term {
-        self.overtaken
-    }
-
     pub(super) fn resign(&mut self, reason: impl Into<String>) {
         self.ending = Some(Ending::Resignation { reason: reason.into() });
-    }
-
-    /// A node obeys a later leader.
-    pub(super) fn resign_overtaken(&mut self, by: Term, reason: String) {
-        self.overtaken = by;
-        self.resign(reason);
     }
 
     /// Ends the leadership after the present input, unless it resigned already.
@@ -85,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_resignation_replaces_a_step_down_and_not_the_reverse() {
-        let mut leadership = Leadership::new(Term(1), false, Term(0));
+        let mut leadership = Leadership::new(Term(1), false);
         leadership.step_down("a backup is in place".to_owned());
         leadership.resign("a write was fenced");
         leadership.step_down("a backup is in place".to_owned());

@@ -35,7 +35,7 @@ use contract::time::Timestamp;
 use planner::liveness::{self, Heartbeats, LivenessTimeouts};
 
 use self::commands::limits::StoreSize;
-use self::commit::{AuditChange, Bundle, Outbox};
+use self::commit::{AuditChange, AuditEdit, Bundle, Outbox};
 use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
 use self::leadership::{Ending, Leadership};
@@ -66,8 +66,6 @@ pub struct Core {
     bus_since: Option<Timestamp>,
     /// The last own term and the highest generation of its orders, so that no fence is used twice.
     counted: (Term, u64),
-    /// The highest foreign term that ended a leadership of this process.
-    overtaken: Term,
     /// The commits that the last leadership of this process knew to be stored.
     progress: Progress,
     disagreements: u64,
@@ -101,7 +99,6 @@ impl Core {
             listening_since: None,
             bus_since: Some(Timestamp::NEVER),
             counted: (Term(0), 0),
-            overtaken: Term(0),
             progress: Progress::default(),
             disagreements: 0,
             unreadable: 0,
@@ -140,9 +137,10 @@ impl Core {
             Input::StoredProgress(progress) => {
                 return self.lead(|leading| observe::older_store::resign_if_replaced(leading, &progress));
             }
-            Input::DropAudit { up_to, hash, signature } => {
+            Input::DropAudit { chain, up_to, hash, signature } => {
                 return self.lead(|leading| {
-                    let audit = Some(AuditChange::Drop { up_to, hash, signature });
+                    let edit = AuditEdit::Drop { up_to, hash, signature };
+                    let audit = Some(AuditChange { chain, edit });
                     leading.decide(Bundle { audit, ..Bundle::default() });
                 });
             }
@@ -232,7 +230,6 @@ impl Core {
             leading.work();
         }
         let mut effects = leading.effects;
-        self.overtaken = self.overtaken.max(lead.leadership.overtaken());
         let reason = match lead.leadership.take_ending() {
             None => return effects,
             Some(Ending::StepDown { reason }) => reason,
@@ -302,7 +299,7 @@ impl Core {
         }
         let outbox = Outbox::over(&self.stored, unfinished, term, self.state.store.progress(term));
         let restore = self.state.store.restore().cloned();
-        let leadership = Leadership::new(term, restore.is_some(), self.overtaken);
+        let leadership = Leadership::new(term, restore.is_some());
         let leader = Leader::new(leadership, floor, &self.state, outbox, self.now);
         self.role = Role::Leader(Box::new(leader));
         let known = self.progress.clone();

@@ -304,7 +304,7 @@ impl Rig {
             .map(|write| match write {
                 Write::Put { key, .. } | Write::Delete { key } => key.clone(),
             })
-            .filter(|key| key != keys::PROGRESS && key != keys::AUDIT_HEAD && !key.starts_with(keys::AUDIT))
+            .filter(|key| key != keys::PROGRESS && key != keys::AUDIT_HEAD && !keys::is_audit_record(key))
             .collect()
     }
     /// Forgets the recorded commits, orders, notices, events and resync requests.

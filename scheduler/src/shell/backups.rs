@@ -3,6 +3,7 @@
 //! All pages of a backup are read at one etcd revision, so the backup is a consistent snapshot, also when it takes long and the
 //! leader changes. Leader and standbys give the same answer.
 
+use contract::access::audit::Chain;
 use contract::backup::{Entry, Page};
 use contract::keys;
 use contract::query::{Answer, Query, Reply};
@@ -30,7 +31,7 @@ pub(super) struct PageRequest {
 
 enum What {
     Backup { revision: Option<i64>, after: Option<String> },
-    Audit { after: u64, limit: u32 },
+    Audit { chain: Chain, after: u64, limit: u32 },
 }
 
 pub(super) struct BackupQueue {
@@ -43,8 +44,9 @@ pub(super) fn page_request(request: QueryRequest) -> Result<PageRequest, QueryRe
         QueryRequest { query: Query::Backup { revision, after }, reply, .. } => {
             Ok(PageRequest { what: What::Backup { revision, after }, reply })
         }
-        QueryRequest { query: Query::Audit { after, limit }, reply, .. } => {
-            Ok(PageRequest { what: What::Audit { after, limit }, reply })
+        QueryRequest { query: Query::Audit { after, limit, refused }, reply, .. } => {
+            let chain = if refused { Chain::Refused } else { Chain::Commands };
+            Ok(PageRequest { what: What::Audit { chain, after, limit }, reply })
         }
         other => Err(other),
     }
@@ -68,8 +70,8 @@ async fn run(bus: Bus, store: Store, mut requests: mpsc::Receiver<PageRequest>) 
                 let page = page(&store, *revision, after.as_deref()).await;
                 Answer::Backup(page.map(Box::new).map_err(|error| describe(&error)))
             }
-            What::Audit { after, limit } => {
-                let page = audit::page(&store, *after, *limit).await;
+            What::Audit { chain, after, limit } => {
+                let page = audit::page(&store, *chain, *after, *limit).await;
                 Answer::Audit(page.map(Box::new).map_err(|error| describe(&error)))
             }
         };

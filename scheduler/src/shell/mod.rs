@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use contract::fence::Term;
 use contract::keys;
+use contract::notice::Notice;
 use contract::progress::Progress;
 use contract::query::QuarantinedKind;
 use contract::report::ReportMessage;
@@ -355,9 +356,10 @@ impl<'a> Shell<'a> {
             // The inputs of the plan date from this process's leadership, so the check happens here and not after the computation.
             Effect::Plan { stale, .. } if !stale && !self.election.holds() => drop(self.context.metrics.dropped.inc()),
             Effect::Plan { inbox, stale, dry_run } => self.plans.compute(&self.context.bus, inbox, stale, dry_run),
-            Effect::Notify { callbacks, body } => {
+            Effect::Notify { callbacks, former, body } => {
                 for callback in callbacks {
-                    self.count_dropped(self.publisher.notice(callback, body.clone()));
+                    let is_former = former.contains(&callback);
+                    self.count_dropped(self.publisher.notice(Notice { callback, is_former, body: body.clone() }));
                 }
             }
             Effect::Record(event) => self.count_dropped(self.publisher.event(event)),

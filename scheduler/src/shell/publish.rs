@@ -9,7 +9,7 @@ use std::time::Duration;
 use contract::digest::Digest;
 use contract::event::Event;
 use contract::keys::{self, Key};
-use contract::notice::{DeadLetter, Notice, NoticeBody};
+use contract::notice::{DeadLetter, Notice};
 use contract::streams::{self, Stream};
 use contract::subjects::{self, DeadLetterKind};
 use fabric::backoff;
@@ -90,8 +90,8 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
 }
 
 impl Publisher {
-    pub(super) fn notice(&self, callback: String, body: NoticeBody) -> Result<(), QueueFull> {
-        self.notices.try_send(Notice { callback, body }).map_err(|_| QueueFull)
+    pub(super) fn notice(&self, notice: Notice) -> Result<(), QueueFull> {
+        self.notices.try_send(notice).map_err(|_| QueueFull)
     }
 
     pub(super) fn event(&self, event: Event) -> Result<(), QueueFull> {

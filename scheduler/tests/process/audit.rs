@@ -8,7 +8,7 @@ use contract::time::Timestamp;
 use crate::cluster::{Cluster, add_callback, outcome};
 
 async fn page(cluster: &Cluster, after: u64, limit: u32) -> AuditPage {
-    match cluster.ask_leader(&Query::Audit { after, limit }).await.expect("an answer") {
+    match cluster.ask_leader(&Query::Audit { after, limit, refused: false }).await.expect("an answer") {
         Reply { answer: Answer::Audit(page), .. } => *page.expect("a page"),
         other => panic!("not a page: {other:?}"),
     }

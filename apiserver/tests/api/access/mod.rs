@@ -3,6 +3,7 @@
 mod clients;
 mod document;
 mod joins;
+mod limits;
 mod lists;
 mod matrix;
 mod peers;

@@ -65,7 +65,7 @@ impl State {
             }
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
             Query::Access { known } => Answer::Access(access::news(&self.access.0, known.as_deref())),
-            Query::Audit { after, limit } => Answer::Audit(Ok(Box::new(access::audit(*after, *limit)))),
+            Query::Audit { after, limit, .. } => Answer::Audit(Ok(Box::new(access::audit(*after, *limit)))),
             Query::JoinTokens => Answer::JoinTokens(self.joins.tokens()),
             Query::Joined { node } => Answer::Joined(self.joins.joined(node)),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),

@@ -36,6 +36,12 @@ pub enum Error {
     Api(#[from] api::Error),
 }
 
+/// Whether the image can be made, before anything is started.
+pub fn check() -> Result<(), Error> {
+    let path = binary();
+    if path.is_file() { Ok(()) } else { Err(Error::NotBuilt(path)) }
+}
+
 /// Imports the image unless the engine has it.
 pub async fn import(engine: &Engine) -> Result<(), Error> {
     let path = binary();

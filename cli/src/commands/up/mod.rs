@@ -48,6 +48,9 @@ pub enum Error {
 pub async fn up(dir: &Path, asked: &Up) -> Result<(), Error> {
     let shutdown = stop_signals();
     let Some(lock) = start::take_directory(dir)? else { return already_running(dir, asked).await };
+    if !asked.no_demo {
+        demo::check()?;
+    }
     let engine = Engine::connect().await?;
     start::prepare(dir, &asked.settings()).await?;
     let started = Instant::now();

@@ -1,8 +1,9 @@
-//! The audit log: one record for each command, written in the transaction of its outcome.
+//! The audit logs: one record for each command, written in the transaction of its outcome, and in a log of its own one record for
+//! each report of an apiserver about the requests that it refused. So requests of strangers push no command out of the first.
 //!
 //! Each record contains the hash of the one before it, so a record that was changed or removed shows. When the log is full, the
-//! leader drops the oldest records after it noted the hash of the last one that it drops ([`AuditHead::dropped`]): what
-//! remains can still be verified from there.
+//! leader drops the oldest records after it noted the hash of the last one that it drops ([`AuditHead::dropped`]), with its
+//! signature: what remains can still be verified from there.
 //!
 //! Example: records 1, 2, 3 with hashes a, b, c. `verify` computes a from record 1 and "", b from record 2 and a, c from record 3 and b.
 //! If record 2 is edited, its computed hash differs from `b`.
@@ -10,6 +11,7 @@
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
+use crate::keys;
 use crate::name::CommandId;
 use crate::time::{Timestamp, rfc3339};
 
@@ -20,6 +22,52 @@ pub const DROPPED_AT_ONCE: u64 = 100;
 
 /// Limit of rows that an apiserver reports at a time; the last one counts all others.
 pub const MOST_REFUSED: usize = 50;
+
+/// The two logs. Each is a chain of hashes of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// Every command.
+    Commands,
+    /// Requests that apiservers refused.
+    Refused,
+}
+
+impl Chain {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Commands, Self::Refused];
+
+    /// Where [`AuditHead`] is stored.
+    pub fn head_key(self) -> &'static str {
+        match self {
+            Self::Commands => keys::AUDIT_HEAD,
+            Self::Refused => keys::REFUSED_HEAD,
+        }
+    }
+
+    /// Prefix of the records.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Commands => keys::AUDIT,
+            Self::Refused => keys::REFUSED,
+        }
+    }
+
+    /// Where a record is stored.
+    pub fn key(self, number: u64) -> String {
+        match self {
+            Self::Commands => keys::audit(number),
+            Self::Refused => keys::refused(number),
+        }
+    }
+
+    /// What a scheduler signs when it drops the records up to this one.
+    pub fn checkpoint(self, number: u64, hash: &str) -> String {
+        match self {
+            Self::Commands => format!("deployd-audit-1 {number} {hash}"),
+            Self::Refused => format!("deployd-refused-1 {number} {hash}"),
+        }
+    }
+}
 
 /// Requests that an apiserver refused because of who sent them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,11 +170,6 @@ impl AuditHead {
         record.hash = record.hash_after(&self.hash);
         (self.last, self.hash) = (record.number, record.hash.clone());
         record
-    }
-
-    /// What a scheduler signs when it drops records.
-    pub fn checkpoint(number: u64, hash: &str) -> String {
-        format!("deployd-audit-1 {number} {hash}")
     }
 }
 

@@ -1,5 +1,7 @@
 //! The access of the cluster as apiservers read it: the switch and the tokens.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::token::{TokenProof, TokenRecord};
@@ -9,7 +11,7 @@ use crate::time::{Timestamp, rfc3339};
 /// Whether clients must prove who they are: `/deployd/state/access/mode`.
 ///
 /// A new cluster enforces it. A cluster of a version without access control stays open until `deployctl auth enforce`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AccessRecord {
     /// True: a request needs a token, or a binding for clients without one.
@@ -17,6 +19,9 @@ pub struct AccessRecord {
     /// Since when.
     #[serde(with = "rfc3339")]
     pub since: Timestamp,
+    /// Callbacks that were stored before access control: internal addresses stay open to them until it is enforced.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub callbacks: BTreeSet<String>,
 }
 
 /// What an apiserver needs to know clients.

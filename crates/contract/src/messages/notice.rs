@@ -11,6 +11,9 @@ use crate::time::{Timestamp, rfc3339};
 pub struct Notice {
     /// The callback URL.
     pub callback: String,
+    /// The callback was stored before access control, which is not enforced yet: its address may be internal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_former: bool,
     /// The JSON body of the POST.
     pub body: NoticeBody,
 }

@@ -89,6 +89,9 @@ pub enum Query {
         after: u64,
         /// Maximal number of records in the answer.
         limit: u32,
+        /// Of the log of refused requests instead of that of commands.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
     },
     /// All stream ports and the groups that own them.
     Ports,

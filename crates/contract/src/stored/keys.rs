@@ -57,6 +57,8 @@ const ACCESS: &str = "/deployd/state/access/";
 pub const ACCESS_MODE: &str = "/deployd/state/access/mode";
 /// Beginning and end of the audit log: [`crate::access::audit::AuditHead`].
 pub const AUDIT_HEAD: &str = "/deployd/state/access/audit";
+/// The same of the log of requests that apiservers refused.
+pub const REFUSED_HEAD: &str = "/deployd/state/access/refused";
 const TOKENS: &str = "/deployd/state/access/token/";
 const JOIN_TOKENS: &str = "/deployd/state/access/join/";
 /// Prefix of the keys of nodes that joined with a token. Backups contain them: without them no node could connect after a
@@ -64,6 +66,8 @@ const JOIN_TOKENS: &str = "/deployd/state/access/join/";
 pub const NODE_KEYS: &str = "/deployd/state/key/node/";
 /// Prefix of the records of the audit log. A leader does not load them.
 pub const AUDIT: &str = "/deployd/audit/";
+/// Prefix of the records of the log of refused requests.
+pub const REFUSED: &str = "/deployd/refused/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -150,6 +154,14 @@ pub fn node_key(name: &NodeName) -> String {
 /// One record of the audit log: [`crate::access::audit::AuditRecord`]. Zero-padded, so that key order is their order.
 pub fn audit(number: u64) -> String {
     format!("{AUDIT}{number:020}")
+}
+/// One record of the log of refused requests.
+pub fn refused(number: u64) -> String {
+    format!("{REFUSED}{number:020}")
+}
+/// Whether the key is a record of one of the two audit logs.
+pub fn is_audit_record(key: &str) -> bool {
+    key.starts_with(AUDIT) || key.starts_with(REFUSED)
 }
 /// One part of a backup that is being restored.
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
@@ -244,7 +256,7 @@ pub enum Key {
     JoinToken(String),
     /// [`node_key`].
     NodeKey(NodeName),
-    /// [`AUDIT_HEAD`].
+    /// [`AUDIT_HEAD`] or [`REFUSED_HEAD`].
     AuditHead,
     /// [`RESTORE`].
     Restore,
@@ -266,7 +278,7 @@ pub fn parse(key: &str) -> Key {
         RESTORE => return Key::Restore,
         STAGED_READY => return Key::StagedReady,
         ACCESS_MODE => return Key::AccessMode,
-        AUDIT_HEAD => return Key::AuditHead,
+        AUDIT_HEAD | REFUSED_HEAD => return Key::AuditHead,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|rest| numbered(rest, Key::Placement)))
@@ -355,6 +367,7 @@ mod tests {
             Key::RestorePart("r-1".parse().expect("an id"), 7)
         );
         assert_eq!((parse(ACCESS_MODE), parse(AUDIT_HEAD)), (Key::AccessMode, Key::AuditHead));
+        assert_eq!(parse(REFUSED_HEAD), Key::AuditHead);
         assert_eq!(parse(&token("0a")), Key::Token("0a".to_owned()));
         assert_eq!(parse(&join_token("0a")), Key::JoinToken("0a".to_owned()));
         assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
@@ -362,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_backup_contains_the_keys_of_nodes_and_no_tokens() {
-        for key in [ACCESS_MODE, AUDIT_HEAD, &token("0a"), &join_token("0a"), &audit(1)] {
+        for key in [ACCESS_MODE, AUDIT_HEAD, REFUSED_HEAD, &token("0a"), &join_token("0a"), &audit(1), &refused(1)] {
             assert!(!is_backed_up(key), "{key}");
         }
         assert!(is_backed_up(&node_key(&"n1".parse().expect("a name"))));

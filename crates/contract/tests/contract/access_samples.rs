@@ -1,5 +1,7 @@
 //! Messages and records about access.
 
+use std::collections::BTreeSet;
+
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord, RefusedRequests};
 use contract::access::table::{AccessPatch, AccessRecord, AccessTable, AccessView, CreatedToken, NewToken, TokenView};
 use contract::access::token::{Credentials, Proof, TokenProof, TokenRecord};
@@ -91,7 +93,10 @@ fn golden_access_in_commands() {
 
 #[test]
 fn golden_access_in_the_store_and_in_answers() {
-    check("record-access", &AccessRecord { enforced: true, since: samples::at(1) });
+    let enforced = AccessRecord { enforced: true, since: samples::at(1), callbacks: BTreeSet::new() };
+    check("record-access", &enforced);
+    let callbacks = BTreeSet::from(["http://10.1.0.5/hook".to_owned()]);
+    check("record-access-open", &AccessRecord { enforced: false, callbacks, ..enforced });
     check("record-token", &record());
     let head = AuditHead {
         last: 7,
@@ -103,7 +108,8 @@ fn golden_access_in_the_store_and_in_answers() {
     check("record-audit", &audited());
     check("record-audit-head", &head);
     check("query-access", &Query::Access { known: Some("0f".to_owned()) });
-    check("query-audit", &Query::Audit { after: 6, limit: 100 });
+    check("query-audit", &Query::Audit { after: 6, limit: 100, refused: false });
+    check("query-audit-refused", &Query::Audit { after: 6, limit: 100, refused: true });
     let (version, tokens) = ("0f".to_owned(), vec![record()]);
     let table = AccessTable { version, enforced: true, tokens, anonymous: vec![anonymous()] };
     check("answer-access", &Answer::Access(Some(Box::new(table))));

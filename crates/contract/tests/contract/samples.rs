@@ -379,7 +379,7 @@ pub(crate) fn notice() -> Notice {
         timestamp: at(7),
         message: Incident::Down.text().into_owned(),
     };
-    Notice { callback: "http://hagrid.example/callback".to_owned(), body }
+    Notice { callback: "http://hagrid.example/callback".to_owned(), is_former: false, body }
 }
 
 pub(crate) fn dead_letter() -> DeadLetter {

@@ -6,6 +6,8 @@
 //! Example: alice has `deployer@shop`. Her `PatchSpec` of a group in `shop` is applied; of a group in `bank` it is refused with
 //! `PodGroup not existed`, as for a name that does not exist.
 
+use std::collections::BTreeSet;
+
 use contract::access::audit::{AuditRecord, MOST_REFUSED, RefusedRequests};
 use contract::access::table::AccessRecord;
 use contract::access::token::{Credentials, MOST_TOKENS, Proof, TokenRecord};
@@ -251,7 +253,9 @@ pub(super) fn enforce(leading: &mut Leading<'_>, enforced: bool) -> Result<Bundl
                       the cluster; create one first: deployctl token create NAME --role admin";
         return Err(Refusal::Unfit { reason: reason.to_owned() });
     }
-    Ok(set_mode(leading, enforced))
+    // Enforced once, they are forgotten.
+    let callbacks = if enforced { BTreeSet::new() } else { leading.state.access.former_callbacks() };
+    Ok(set_mode(leading, enforced, callbacks))
 }
 
 fn has_admin(leading: &Leading<'_>) -> bool {
@@ -262,14 +266,20 @@ fn has_admin(leading: &Leading<'_>) -> bool {
     Principal { name: String::new(), bindings }.may(Right::Administer, None)
 }
 
-fn set_mode(leading: &mut Leading<'_>, enforced: bool) -> Bundle {
-    let mode = AccessRecord { enforced, since: leading.now };
-    leading.state.access.set_mode(mode);
-    let message = match enforced {
+/// `callbacks` may have internal addresses while the API is open.
+fn set_mode(leading: &mut Leading<'_>, enforced: bool, callbacks: BTreeSet<String>) -> Bundle {
+    let mut message = match enforced {
         true => "clients of the API must prove who they are from now on",
         false => "the API is open: every client that reaches it may do everything; `deployctl auth enforce` ends that",
-    };
-    let effects = vec![events::engine(message.to_owned(), leading.now)];
+    }
+    .to_owned();
+    if !callbacks.is_empty() {
+        let shown: Vec<String> = callbacks.iter().map(|url| callback_url::shown(url).to_string()).collect();
+        message.push_str(&format!("; until then these callbacks may have internal addresses: {}", shown.join(", ")));
+    }
+    let mode = AccessRecord { enforced, since: leading.now, callbacks };
+    leading.state.access.set_mode(mode.clone());
+    let effects = vec![events::engine(message, leading.now)];
     Bundle { writes: vec![commit::put(keys::ACCESS_MODE.to_owned(), &mode)], effects, ..Bundle::default() }
 }
 
@@ -284,7 +294,8 @@ pub(in crate::core) fn choose_mode(leading: &mut Leading<'_>) {
     // The first command moves the cursor, the first report makes a node known.
     let is_new =
         state.groups.is_empty() && state.nodes.records().next().is_none() && state.store.cursor().sequence == 0;
-    let mut bundle = set_mode(leading, is_new);
+    let callbacks = if is_new { BTreeSet::new() } else { state.cluster.callbacks().clone() };
+    let mut bundle = set_mode(leading, is_new, callbacks);
     if is_new {
         // Nothing changes for a new store, so there is nothing to explain.
         bundle.effects.clear();

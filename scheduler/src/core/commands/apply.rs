@@ -3,6 +3,7 @@
 //! The effect, the outcome and the cursor are one bundle and therefore one transaction. So a command takes effect exactly once,
 //! also after a failover, and a repeated command gets the outcome of the first.
 
+use contract::access::audit::Chain;
 use contract::backup::Step;
 use contract::callback_url;
 use contract::command::{Command, Decision, Outcome, Refusal, Verb};
@@ -11,7 +12,7 @@ use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
 use contract::record::{Cursor, GroupRecord};
 
-use crate::core::commit::{self, AuditChange, Bundle};
+use crate::core::commit::{self, AuditChange, AuditEdit, Bundle};
 use crate::core::events::command::CommandEvent;
 use crate::core::io::{Delivery, Effect, Inbox, Mutant, Write};
 use crate::core::leader::Leading;
@@ -100,8 +101,9 @@ impl Leading<'_> {
             let writes = vec![self.cursor_write()];
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
-        let has_event =
-            !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } } | Verb::ReportRefused { .. });
+        let is_report = matches!(command.verb, Verb::ReportRefused { .. });
+        let has_event = !is_report && !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
+        let chain = if is_report { Chain::Refused } else { Chain::Commands };
         let scope = Scope::of(&command.verb);
         let client = access::identify(self, &command);
         let mut audited = access::audited(self, &command, client.as_ref().ok());
@@ -124,7 +126,7 @@ impl Leading<'_> {
         if let (Some(audited), Decision::Refused(refusal)) = (&mut audited, &decision) {
             audited.refused = Some(access::shortened(refusal.to_string()));
         }
-        bundle.audit = audited.map(|record| AuditChange::Append(Box::new(record)));
+        bundle.audit = audited.map(|record| AuditChange { chain, edit: AuditEdit::Append(Box::new(record)) });
         let outcome = Outcome { id: command.id, at: self.now, decision, digest: command.digest };
         bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());

@@ -27,6 +27,8 @@ use crate::core::state::load::Stored;
 
 /// Parts of other restores thrown away with each step at most: a transaction takes few writes.
 const DELETED_PER_STEP: usize = 50;
+/// How far a node's term may be above the highest that is known here: far more commits than a store takes in its life.
+const MOST_ABOVE: u64 = 1 << 40;
 
 /// One step of a restore.
 pub(super) fn restore(leading: &mut Leading<'_>, step: Step) -> Result<Bundle, Refusal> {
@@ -166,10 +168,13 @@ fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
 
 /// Above every known term. The current time in milliseconds is above the terms of silent nodes, because a store is written less
 /// than once per millisecond.
+///
+/// Only plausible terms of nodes count: with 2^64 - 1 of an agent that lies, all later leaders would have the same term.
 fn highest_term(leading: &Leading<'_>) -> u64 {
-    let obeyed = leading.reports.all().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
     let time = u64::try_from(leading.now.as_millis()).unwrap_or(0);
-    obeyed.max(leading.lead.leadership.term().0).max(leading.lead.leadership.overtaken().0).max(time)
+    let known = time.max(leading.lead.leadership.term().0).max(leading.state.store.identity().base);
+    let obeyed = leading.reports.all().map(|(_, report)| report.head.applied.term.0);
+    obeyed.filter(|term| *term <= known.saturating_add(MOST_ABOVE)).max().unwrap_or(0).max(known)
 }
 
 fn former_store(backup: &Backup) -> StoreRecord {

@@ -83,7 +83,7 @@ impl Leading<'_> {
     /// Folds own writes into the stored view, so that it is current when leadership ends. The watch may have delivered them
     /// already.
     fn remember(&mut self, writes: Vec<Write>) {
-        for write in writes.into_iter().filter(|write| !write.key().starts_with(keys::AUDIT)) {
+        for write in writes.into_iter().filter(|write| !keys::is_audit_record(write.key())) {
             let key = write.key().to_owned();
             let value = match write {
                 Write::Put { value, .. } => Some(value),

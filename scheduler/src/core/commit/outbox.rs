@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::access::audit::{AuditHead, AuditRecord, DROPPED_AT_ONCE};
+use contract::access::audit::{AuditHead, AuditRecord, Chain, DROPPED_AT_ONCE};
 use contract::digest::Digest;
 use contract::fence::Term;
 use contract::keys;
@@ -55,16 +55,24 @@ pub(in crate::core) struct Bundle {
     pub(in crate::core) decided: Option<TimedDecisions>,
     /// Why this leadership ends with it.
     pub(in crate::core) step_down: Option<String>,
+    /// Its effects wait for a transaction even if it writes nothing: etcd then confirms that this process still leads.
+    pub(in crate::core) needs_transaction: bool,
     /// What it changes in the audit log.
     pub(in crate::core) audit: Option<AuditChange>,
     /// The command it is the effect of, and where its outcome is awaited.
     pub(in crate::core) command: Option<(CommandId, Option<Inbox>)>,
 }
 
-/// A change of the audit log. The outbox applies it when it builds the transaction, because only then the record before it
+/// A change of an audit log. The outbox applies it when it builds the transaction, because only then the record before it
 /// is known.
 #[derive(Debug, Clone)]
-pub(in crate::core) enum AuditChange {
+pub(in crate::core) struct AuditChange {
+    pub(in crate::core) chain: Chain,
+    pub(in crate::core) edit: AuditEdit,
+}
+
+#[derive(Debug, Clone)]
+pub(in crate::core) enum AuditEdit {
     /// Appends a record, which gets its number and its hash.
     Append(Box<AuditRecord>),
     /// Drops the oldest records.
@@ -72,26 +80,51 @@ pub(in crate::core) enum AuditChange {
 }
 
 impl AuditChange {
-    /// The writes that make the change, and the log after it.
-    fn writes(&self, head: &mut AuditHead) -> Vec<Write> {
-        let mut writes = match self {
-            Self::Append(record) => {
+    /// The writes that make the change, and the logs after it.
+    fn writes(&self, heads: &mut AuditHeads) -> Vec<Write> {
+        let (chain, head) = (self.chain, heads.of_mut(self.chain));
+        let mut writes = match &self.edit {
+            AuditEdit::Append(record) => {
                 let record = head.append(AuditRecord::clone(record));
-                vec![put(keys::audit(record.number), &record)]
+                vec![put(chain.key(record.number), &record)]
             }
-            Self::Drop { up_to, hash, signature } => {
+            AuditEdit::Drop { up_to, hash, signature } => {
                 let last = (*up_to).min(head.last).min(head.dropped + DROPPED_AT_ONCE);
                 if last != *up_to {
                     return Vec::new();
                 }
-                let gone = (head.dropped + 1..=last).map(|number| Write::Delete { key: keys::audit(number) }).collect();
+                let gone = (head.dropped + 1..=last).map(|number| Write::Delete { key: chain.key(number) }).collect();
                 (head.dropped, head.dropped_hash) = (last, hash.clone());
                 head.signature.clone_from(signature);
                 gone
             }
         };
-        writes.push(put(keys::AUDIT_HEAD.to_owned(), head));
+        writes.push(put(chain.head_key().to_owned(), head));
         writes
+    }
+}
+
+/// The audit logs that the store holds.
+#[derive(Debug, Clone, Default)]
+struct AuditHeads {
+    commands: AuditHead,
+    refused: AuditHead,
+}
+
+impl AuditHeads {
+    fn of_mut(&mut self, chain: Chain) -> &mut AuditHead {
+        match chain {
+            Chain::Commands => &mut self.commands,
+            Chain::Refused => &mut self.refused,
+        }
+    }
+
+    /// Takes the head of a log from an entry of the store; other entries change nothing.
+    fn read(&mut self, key: &str, value: &[u8]) {
+        let chain = Chain::ALL.into_iter().find(|chain| chain.head_key() == key);
+        if let Some((chain, head)) = chain.zip(serde_json::from_slice(value).ok()) {
+            *self.of_mut(chain) = head;
+        }
     }
 }
 
@@ -127,9 +160,9 @@ impl Bundle {
         self.complete.extend(other.complete);
     }
 
-    /// Whether it changes anything that is stored.
+    /// Whether it changes anything that is stored, or needs a transaction without that.
     fn stores(&self) -> bool {
-        !self.writes.is_empty() || !self.complete.is_empty() || self.audit.is_some()
+        !self.writes.is_empty() || !self.complete.is_empty() || self.audit.is_some() || self.needs_transaction
     }
 
     /// What may leave once it is stored.
@@ -156,9 +189,9 @@ impl Bundle {
     }
 }
 
-/// Whether the key holds an outcome or a record of the audit log: each is written once, and a leader does not keep it.
+/// Whether the key holds an outcome or a record of an audit log: each is written once, and a leader does not keep it.
 pub(in crate::core) fn is_written_once(key: &str) -> bool {
-    key.starts_with(keys::OUTCOMES) || key.starts_with(keys::AUDIT)
+    key.starts_with(keys::OUTCOMES) || keys::is_audit_record(key)
 }
 
 /// What the store holds, by digest: a write that changes nothing is left out. What is written once is not in it.
@@ -202,8 +235,7 @@ pub(in crate::core) struct Outbox {
     last_id: u64,
     /// The commits the store holds.
     progress: Progress,
-    /// The audit log that the store holds.
-    audit: AuditHead,
+    audit: AuditHeads,
     /// Number of bundles at the front that are committed one by one, because the store refused a commit of all of them.
     one_by_one: usize,
 }
@@ -275,8 +307,10 @@ impl Outbox {
     pub(in crate::core) fn over(stored: &Stored, unfinished: Vec<Vec<Write>>, term: Term, progress: Progress) -> Self {
         let large = Large { transactions: unfinished.into(), bundle: None };
         // A process may lead twice in one term: its commits count on.
-        let audit =
-            stored.get(keys::AUDIT_HEAD).and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
+        let mut audit = AuditHeads::default();
+        for chain in Chain::ALL {
+            stored.get(chain.head_key()).into_iter().for_each(|value| audit.read(chain.head_key(), value));
+        }
         let (image, last_id) = (StoredDigests::of(stored), progress.of(term));
         Self { image, large, last_id, progress, audit, ..Self::default() }
     }
@@ -325,7 +359,7 @@ impl Outbox {
             // The progress is one write more.
             let full = writes.len() + changes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
             let alone = self.one_by_one > 0 && bundle.stores();
-            if (full || alone) && !writes.is_empty() {
+            if (full || alone) && !bundles.is_empty() {
                 break;
             }
             let Some(bundle) = self.waiting.pop_front() else { break };
@@ -339,13 +373,13 @@ impl Outbox {
             audit = next_audit;
             // A transaction may write a key once: the later decision wins.
             writes.extend(changes.into_iter().map(|write| (write.key().to_owned(), write)));
-            if writes.is_empty() {
+            if bundles.is_empty() && writes.is_empty() && !bundle.needs_transaction {
                 released.push(bundle.released());
             } else {
                 bundles.push(bundle);
             }
         }
-        if writes.is_empty() {
+        if bundles.is_empty() {
             return (released, None);
         }
         let commit = self.begin(term, writes.into_values().collect(), bundles);
@@ -373,12 +407,12 @@ impl Outbox {
     pub(in crate::core) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
         let InFlight { commit, bundles } = self.in_flight.take_if(|in_flight| in_flight.commit.id == id)?;
         self.progress.raise(commit.term, id);
-        let head = commit.writes.iter().find_map(|write| match write {
-            Write::Put { key, value, .. } if key == keys::AUDIT_HEAD => serde_json::from_slice(value).ok(),
-            Write::Put { .. } | Write::Delete { .. } => None,
-        });
-        self.audit = head.unwrap_or_else(|| std::mem::take(&mut self.audit));
-        commit.writes.iter().for_each(|write| self.image.apply(write));
+        for write in &commit.writes {
+            if let Write::Put { key, value, .. } = write {
+                self.audit.read(key, value);
+            }
+            self.image.apply(write);
+        }
         Some((commit.writes, bundles.into_iter().map(Bundle::released).collect()))
     }
 

@@ -34,6 +34,8 @@ const SOON: Duration = Duration::from_millis(500);
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of attempts with a node of a foreign store: only a restore changes that.
 const FOREIGN_RETRY_AFTER: Duration = Duration::from_secs(30);
+/// How far the generation that a node names may be above the last one of this leader, which may have sent it before a restart.
+const MOST_AHEAD: u64 = 1 << 32;
 /// A report that the agent sent before it applied its order may arrive up to this time after its answer.
 const QUIET: Duration = Duration::from_secs(2);
 /// An agent that has not restarted since it acknowledged an order cannot have lost it, so a report that names an earlier order
@@ -119,9 +121,7 @@ pub(super) enum ReplyResult {
     RetryAt(Timestamp),
     /// Same fence, other content: a bug; try again at this time.
     Conflict(Timestamp),
-    /// The node follows a later leader.
-    Deposed(Fence),
-    /// The node has this order of a foreign store; try again at this time.
+    /// The node has this order of a foreign store or of a later leader; try again at this time.
     ForeignStore(Fence, Timestamp),
     /// An answer to something else.
     Ignored,
@@ -256,7 +256,7 @@ impl NodeQueue {
         if !self.due || self.in_flight.is_some() || now < self.not_before {
             return None;
         }
-        self.generation += 1;
+        self.generation = self.generation.saturating_add(1);
         let fence = Fence { term, generation: self.generation };
         let message = match self.base {
             Some((base, _)) => OrderMessage::Delta(self.delta(base, fence)),
@@ -321,10 +321,11 @@ impl NodeQueue {
                 ReplyResult::Settled
             }
             Some(OrderReply::Accepted { .. }) => self.require_whole(now + SOON),
-            Some(OrderReply::NeedWhole { have } | OrderReply::Stale { have }) if have.term > fence.term => {
-                ReplyResult::Deposed(*have)
-            }
             Some(OrderReply::Foreign { have, .. }) => ReplyResult::ForeignStore(*have, self.mark_foreign(now)),
+            // A later leader, a store that was set back, or an agent that lies: etcd decides which (`foreign_store`).
+            Some(OrderReply::NeedWhole { have } | OrderReply::Stale { have }) if have.term > fence.term => {
+                ReplyResult::ForeignStore(*have, self.mark_foreign(now))
+            }
             // The agent asks for the whole order: it can leave immediately, with a generation above the agent's.
             Some(OrderReply::NeedWhole { have }) => {
                 self.raise_generation(*have, fence.term);
@@ -353,9 +354,9 @@ impl NodeQueue {
         self.not_before
     }
 
-    /// The next fence is above what the node has.
+    /// The next fence is above what the node has, unless the node names a generation that this leader cannot have sent.
     fn raise_generation(&mut self, have: Fence, term: Term) {
-        if have.term == term {
+        if have.term == term && have.generation <= self.generation.saturating_add(MOST_AHEAD) {
             self.generation = self.generation.max(have.generation);
         }
     }

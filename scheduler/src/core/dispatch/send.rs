@@ -58,16 +58,7 @@ impl Leading<'_> {
                 *self.disagreements += 1;
                 self.lead.timers.set(Timer::Order(node.clone()), Some(at));
             }
-            // A leader that was elected after a node named that order leads a store that was set back.
-            ReplyResult::Deposed(have) if have.term <= self.lead.leadership.overtaken() => {
-                let at = self.lead.dispatch.queue(node).mark_foreign(self.now);
-                self.foreign_store(node, have, at);
-            }
             ReplyResult::ForeignStore(have, at) => self.foreign_store(node, have, at),
-            ReplyResult::Deposed(have) => {
-                let reason = format!("node {node} obeys {have}, later than term {}", self.lead.leadership.term());
-                self.lead.leadership.resign_overtaken(have.term, reason);
-            }
             ReplyResult::Ignored => {}
         }
     }
@@ -104,7 +95,10 @@ impl Leading<'_> {
         self.decide(Bundle { spared, ..Bundle::default() });
     }
 
-    /// The node refused its order: it has `have`, of a foreign store or of a later state of this one.
+    /// The node refused its order: it has `have`, of a foreign store, of a later state of this one, or of a later leader.
+    ///
+    /// An agent that was taken over may claim any fence, so the claim alone ends no leadership. The event waits for a transaction:
+    /// if another scheduler leads, etcd refuses it, and this one resigns.
     pub(super) fn foreign_store(&mut self, node: &NodeName, have: Fence, recheck_at: Timestamp) {
         self.lead.timers.set(Timer::Order(node.clone()), Some(recheck_at));
         if !self.state.nodes.mark_foreign(node) {
@@ -114,7 +108,8 @@ impl Leading<'_> {
             "obeys order {have}, which the store knows nothing of: etcd was wiped or set back; what runs there is left \
              alone until a backup is restored (deployctl restore)"
         );
-        self.emit(vec![events::of_node(node, message, self.now)]);
+        let effects = vec![events::of_node(node, message, self.now)];
+        self.decide(Bundle { effects, needs_transaction: true, ..Bundle::default() });
     }
 
     /// The node takes orders.

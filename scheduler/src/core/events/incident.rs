@@ -2,7 +2,7 @@
 //!
 //! Dependency pods are not instances and have no incidents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use contract::event::{Event, Kind};
 use contract::history::{HistoryRecord, page_of};
@@ -120,7 +120,7 @@ pub(super) fn of_instance(
     let event = events::of_group(Kind::Incident, &pod.group, explained(leading, pod, happening.incident), leading.now);
     let event = Event { instance: pod.instance, node: node.cloned(), ..event };
     let body = notices::body(&group.record.spec.namespace, pod, happening);
-    [Effect::Record(event)].into_iter().chain(notify(leading.state.cluster.callbacks(), body)).collect()
+    [Effect::Record(event)].into_iter().chain(notify(leading, body)).collect()
 }
 
 /// The text of an incident, with how the instance ended last if it is about that. Notices keep the text alone: receivers
@@ -145,9 +145,11 @@ pub(in crate::core) fn cluster_notice(leading: &Leading<'_>, part: &str, inciden
         timestamp: leading.now,
         message: incident.text().into_owned(),
     };
-    notify(leading.state.cluster.callbacks(), body)
+    notify(leading, body)
 }
 
-fn notify(callbacks: &BTreeSet<String>, body: NoticeBody) -> Option<Effect> {
-    (!callbacks.is_empty()).then(|| Effect::Notify { callbacks: callbacks.iter().cloned().collect(), body })
+fn notify(leading: &Leading<'_>, body: NoticeBody) -> Option<Effect> {
+    let callbacks: Vec<String> = leading.state.cluster.callbacks().iter().cloned().collect();
+    let former = leading.state.access.former_callbacks();
+    (!callbacks.is_empty()).then_some(Effect::Notify { callbacks, former, body })
 }

@@ -1,6 +1,6 @@
 //! Who may use the API: the switch and the tokens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::access::Principal;
 use contract::access::table::{AccessRecord, AccessTable};
@@ -25,7 +25,13 @@ impl Access {
 
     /// Whether clients must prove who they are.
     pub(in crate::core) fn is_enforced(&self) -> bool {
-        self.mode.is_some_and(|mode| mode.enforced)
+        self.mode.as_ref().is_some_and(|mode| mode.enforced)
+    }
+
+    /// Callbacks that were stored before access control; none once it was enforced.
+    pub(in crate::core) fn former_callbacks(&self) -> BTreeSet<String> {
+        let open = self.mode.as_ref().filter(|mode| !mode.enforced);
+        open.map(|mode| mode.callbacks.clone()).unwrap_or_default()
     }
 
     pub(in crate::core) fn set_mode(&mut self, mode: AccessRecord) {
@@ -65,8 +71,8 @@ impl Access {
 
     /// A switch that cannot be read counts as on.
     pub(super) fn load_mode(&mut self, read: Result<Option<AccessRecord>, Flaw>) -> Result<(), Flaw> {
-        let unread = Some(AccessRecord { enforced: true, since: Timestamp::NEVER });
-        self.mode = read.as_ref().map_or(unread, |mode| *mode);
+        let unread = Some(AccessRecord { enforced: true, since: Timestamp::NEVER, callbacks: BTreeSet::new() });
+        self.mode = read.as_ref().map_or(unread, Clone::clone);
         read.map(drop)
     }
 

@@ -125,7 +125,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Token(id) => state.access.load_token(&id, read(key, stored))?,
         Key::JoinToken(id) => state.joins.load_token(&id, read(key, stored))?,
         Key::NodeKey(node) => state.joins.load_key(&node, read(key, stored))?,
-        // The outbox numbers the records of the audit log.
+        // The outbox numbers the records of the audit logs.
         Key::AuditHead => {}
         Key::Unknown => {}
     }

@@ -1,6 +1,8 @@
 //! Who may do what, as the leader judges it, and the audit log.
 
-use contract::access::audit::{AuditHead, AuditRecord, DROPPED_AT_ONCE, MOST_REFUSED, RefusedRequests, Verifier};
+use contract::access::audit::{
+    AuditHead, AuditRecord, Chain, DROPPED_AT_ONCE, MOST_REFUSED, RefusedRequests, Verifier,
+};
 use contract::access::table::{AccessRecord, AccessTable};
 use contract::access::token::{Credentials, Proof, Token, TokenProof, TokenRecord};
 use contract::command::{Drift, RolloutAction};
@@ -67,9 +69,13 @@ impl Rig {
         table.map(|table| *table)
     }
     fn audit(&self) -> (AuditHead, Vec<AuditRecord>) {
-        let records = self.store.range(keys::AUDIT.to_owned()..).take_while(|(key, _)| key.starts_with(keys::AUDIT));
+        self.log(Chain::Commands)
+    }
+    fn log(&self, chain: Chain) -> (AuditHead, Vec<AuditRecord>) {
+        let prefix = chain.prefix();
+        let records = self.store.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
         let records = records.map(|(_, value)| serde_json::from_slice(value).expect("a record")).collect();
-        (self.store.read(keys::AUDIT_HEAD).unwrap_or_default(), records)
+        (self.store.read(chain.head_key()).unwrap_or_default(), records)
     }
     /// The number of the last record, after every hash was checked.
     fn verified(&self) -> u64 {
@@ -103,6 +109,29 @@ fn a_new_store_authenticates_commands_and_an_older_one_only_after_auth_enforce()
     let open = Verb::EnforceAccess { enforced: false };
     assert_eq!(older.by_token("c7", open, token(1).proof()), "Accepted");
     assert_eq!(older.command("c8", create("db", 1)), "Accepted");
+}
+
+#[test]
+fn stored_callbacks_of_an_open_cluster_stay_allowed_until_access_is_enforced() {
+    let former = |rig: &Rig| rig.core.state.access.former_callbacks().into_iter().collect::<Vec<_>>();
+    let mut older = super::rig(&["a"]);
+    let old = "http://10.1.0.5/hook?token=secret".to_owned();
+    older.command("c1", Verb::AddCallback { url: old.clone() });
+    older.core = Core::new(settings(&[]));
+    older.elect();
+    let told = older.events.iter().find(|event| event.message.contains("internal addresses"));
+    let told = told.map(|event| event.message.clone()).unwrap_or_default();
+    assert!(told.contains("http://10.1.0.5/") && !told.contains("secret"), "{told}");
+    older.command("c2", Verb::AddCallback { url: "http://10.1.0.6/hook".to_owned() });
+    older.elect();
+    assert_eq!(former(&older), [old]);
+    assert_eq!(older.command("c3", Verb::CreateToken { token: token_record(1, &["admin"]) }), "Accepted");
+    for enforced in [true, false] {
+        let verb = Verb::EnforceAccess { enforced };
+        assert_eq!(older.by_token(&format!("e{enforced}"), verb, token(1).proof()), "Accepted");
+        assert_eq!(former(&older), [""; 0], "they are not allowed again when the cluster is opened");
+    }
+    assert_eq!(former(&enforced()), [""; 0]);
 }
 
 #[test]
@@ -197,7 +226,8 @@ fn each_command_has_a_record_in_the_transaction_of_its_outcome() {
         ]
     );
     assert_eq!((records[1].apiserver.as_str(), records[1].peer.as_str()), ("api-1", "10.1.2.3"));
-    assert!(rig.core.on(Input::DropAudit { up_to: 3, hash: String::new(), signature: None }, rig.time()).len() < 9);
+    let drop = Input::DropAudit { chain: Chain::Commands, up_to: 3, hash: String::new(), signature: None };
+    assert!(rig.core.on(drop, rig.time()).len() < 9);
 }
 
 #[test]
@@ -211,8 +241,14 @@ fn an_apiserver_reports_refused_requests_without_a_proof() {
         count: 7,
     };
     let report = Verb::ReportRefused { requests: vec![row; 200] };
+    assert_eq!(rig.by_admin("c1", Verb::Guard { working: true }), "Accepted");
+    rig.clear();
     assert_eq!(rig.command_of("r1", report, None), "Accepted");
-    let (_, records) = rig.audit();
+    assert_eq!((rig.verified(), rig.audit().1.len()), (1, 1), "the log of commands has no place for strangers");
+    let (head, records) = rig.log(Chain::Refused);
+    let mut verifier = Verifier::new(&head);
+    records.iter().for_each(|record| verifier.take(record).expect("a whole log"));
+    assert_eq!(verifier.end(&head), Ok(1));
     assert_eq!((records[0].verb.as_str(), records[0].apiserver.as_str()), ("ReportRefused", "api-1"));
     assert_eq!((records[0].requests.len(), records[0].requests[0].route.len()), (MOST_REFUSED, 200));
     assert!(rig.events.is_empty());
@@ -241,8 +277,10 @@ fn the_oldest_records_are_dropped_and_the_rest_can_be_verified() {
         rig.by_admin(&format!("c{number}"), Verb::Guard { working: true });
     }
     let hash = rig.audit().1[usize::try_from(DROPPED_AT_ONCE).expect("small") - 1].hash.clone();
-    let drop =
-        |up_to, hash: &str| Input::DropAudit { up_to, hash: hash.to_owned(), signature: Some("s1 x".to_owned()) };
+    let drop = |up_to, hash: &str| {
+        let (hash, signature) = (hash.to_owned(), Some("s1 x".to_owned()));
+        Input::DropAudit { chain: Chain::Commands, up_to, hash, signature }
+    };
     rig.run(drop(DROPPED_AT_ONCE, &hash));
     let (head, records) = rig.audit();
     assert_eq!((head.dropped, records.len()), (DROPPED_AT_ONCE, 20));

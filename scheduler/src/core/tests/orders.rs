@@ -180,11 +180,31 @@ fn one_order_is_in_flight_per_node() {
 }
 
 #[test]
-fn a_reply_with_a_later_term_ends_the_leadership() {
+fn a_later_term_in_a_reply_ends_the_leadership_only_when_etcd_agrees() {
+    for have in [fence(99, 1), fence(u64::MAX, u64::MAX)] {
+        for claim in [OrderReply::Stale { have }, OrderReply::NeedWhole { have }] {
+            let (mut rig, fence_sent) = order_in_flight("c1");
+            let effects = reply(&mut rig, fence_sent, Some(claim.clone()));
+            let commit = first_commit(effects).expect("a transaction");
+            assert_eq!(rig.core.term(), Some(Term(1)), "{claim:?}");
+            rig.perform(vec![Effect::Commit(commit)]);
+            assert_eq!((rig.core.term(), rig.cluster_view().foreign_store), (Some(Term(1)), 1), "{claim:?}");
+
+            let (mut rig, fence_sent) = order_in_flight("c1");
+            let commit = first_commit(reply(&mut rig, fence_sent, Some(claim))).expect("a transaction");
+            let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Fenced });
+            assert!(matches!(&effects[..], [Effect::StepDown { .. }]), "{effects:?}");
+            assert_eq!(rig.core.term(), None);
+        }
+    }
+}
+
+#[test]
+fn a_generation_that_this_leader_cannot_have_sent_is_ignored() {
     let (mut rig, fence_sent) = order_in_flight("c1");
-    let effects = reply(&mut rig, fence_sent, Some(OrderReply::Stale { have: fence(99, 1) }));
-    assert!(matches!(&effects[..], [Effect::StepDown { .. }]), "{effects:?}");
-    assert_eq!(rig.core.term(), None);
+    let have = Fence { generation: u64::MAX, ..fence_sent };
+    let effects = reply(&mut rig, fence_sent, Some(OrderReply::NeedWhole { have }));
+    assert_eq!(sent(&effects)[0].1, Fence { generation: fence_sent.generation + 1, ..fence_sent });
 }
 
 #[test]

@@ -92,6 +92,24 @@ fn a_restore_after_a_wipe_brings_back_every_group_and_changes_no_node() {
 }
 
 #[test]
+fn a_node_that_claims_an_impossible_term_does_not_raise_the_terms_after_a_restore() {
+    let mut rig = named_store("old", &["a", "b"]);
+    rig.command("c1", create("web", 2));
+    let text = backup_of(&rig.store);
+    rig.agent("a").order.fence = Fence { term: Term(u64::MAX), generation: 1 };
+    rig.agent("b").order.fence = Fence { term: Term(1_000_000_000_000), generation: 1 };
+    rig.report_all();
+    let parts = send(&mut rig, "r1", &text);
+    assert_eq!(rig.command("f1", finish("r1", parts, true)), "Accepted");
+    rig.elect();
+    let base = store_record(&rig).base;
+    assert!((1_000_000_000_000..1 << 50).contains(&base), "{base}");
+    elect_above(&mut rig);
+    rig.advance(5);
+    assert_eq!(rig.command("c2", replica("web", 3)), "Accepted", "the next leader has a higher term");
+}
+
+#[test]
 fn while_a_backup_is_applied_the_leader_reconciles_nothing_and_runs_no_command() {
     let mut rig = named_store("old", &["a"]);
     rig.command("c1", create("web", 2));
