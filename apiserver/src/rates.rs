@@ -89,11 +89,11 @@ fn refused(what: &str, flag: &str, pause: Duration) -> Refused {
 struct Budgets {
     /// The size of a budget.
     ahead: Duration,
-    table: Arc<Mutex<Table>>,
+    buckets: Arc<Mutex<Buckets>>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct Buckets {
     /// When a budget is full again.
     full_at: HashMap<Payer, Instant>,
     cleaned_at: Option<Instant>,
@@ -101,18 +101,18 @@ struct Table {
 
 impl Budgets {
     fn new(ahead: Duration) -> Self {
-        Self { ahead, table: Arc::default() }
+        Self { ahead, buckets: Arc::default() }
     }
 
     /// Takes `cost` if `needed` is left, or returns the time until it will be.
     fn spend(&self, payer: &Payer, needed: Duration, cost: Duration) -> Result<(), Duration> {
-        self.with(|table, now| {
-            let payer = table.room_for(payer, now);
-            let used = table.full_at.get(&payer).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        self.with(|buckets, now| {
+            let payer = buckets.room_for(payer, now);
+            let used = buckets.full_at.get(&payer).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
             match (used + needed).checked_sub(self.ahead) {
                 Some(pause) if !pause.is_zero() => Err(pause),
                 _ => {
-                    table.charge(payer, cost, now);
+                    buckets.charge(payer, cost, now);
                     Ok(())
                 }
             }
@@ -120,19 +120,19 @@ impl Budgets {
     }
 
     fn charge(&self, payer: &Payer, cost: Duration) {
-        self.with(|table, now| {
-            let payer = table.room_for(payer, now);
-            table.charge(payer, cost, now);
+        self.with(|buckets, now| {
+            let payer = buckets.room_for(payer, now);
+            buckets.charge(payer, cost, now);
         });
     }
 
     /// No code panics while it holds the lock, so a poisoned value is still consistent.
-    fn with<T>(&self, act: impl FnOnce(&mut Table, Instant) -> T) -> T {
-        act(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner), Instant::now())
+    fn with<T>(&self, act: impl FnOnce(&mut Buckets, Instant) -> T) -> T {
+        act(&mut self.buckets.lock().unwrap_or_else(PoisonError::into_inner), Instant::now())
     }
 }
 
-impl Table {
+impl Buckets {
     /// The entry that the client uses.
     fn room_for(&mut self, payer: &Payer, now: Instant) -> Payer {
         let is_known = matches!(payer, Payer::Principal(_)) || self.full_at.contains_key(payer);
@@ -217,6 +217,6 @@ mod tests {
         advance(Duration::from_secs(5)).await;
         assert_eq!(burst(&rates, &address(most)), 2);
         let (_, budgets) = rates.requests.as_ref().expect("a limit");
-        assert!(budgets.with(|table, _| table.full_at.len()) < 10);
+        assert!(budgets.with(|buckets, _| buckets.full_at.len()) < 10);
     }
 }

@@ -20,13 +20,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const MOST_SERVERS: usize = 64;
 
 #[derive(Deserialize)]
-struct Server {
+struct RunningServer {
     name: String,
     id: String,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ServerReply {
     error: Option<Problem>,
 }
 
@@ -48,7 +48,7 @@ impl Bus {
         failed.map_or(Ok(servers.len()), Err)
     }
 
-    async fn servers(&self) -> Result<Vec<Server>, Error> {
+    async fn servers(&self) -> Result<Vec<RunningServer>, Error> {
         let doing = || "asking the NATS servers for their names".to_owned();
         let inbox = self.inbox();
         let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|source| failed(doing(), source))?;
@@ -57,7 +57,7 @@ impl Bus {
         let mut servers = Vec::new();
         let mut until = Instant::now() + DEADLINE;
         while let Ok(Some(message)) = timeout_at(until, answers.next()).await {
-            servers.extend(serde_json::from_slice::<Server>(&message.payload));
+            servers.extend(serde_json::from_slice::<RunningServer>(&message.payload));
             until = until.min(Instant::now() + GATHER);
             if servers.len() >= MOST_SERVERS {
                 break;
@@ -66,14 +66,16 @@ impl Bus {
         if servers.is_empty() { Err(Error::TimedOut { doing: doing() }) } else { Ok(servers) }
     }
 
-    async fn reload(&self, server: &Server) -> Result<(), Error> {
+    async fn reload(&self, server: &RunningServer) -> Result<(), Error> {
         let doing = || format!("reloading the NATS server {}", server.name);
         let request = async_nats::Request::new().timeout(Some(connect::API_LIMIT));
         let answer = self.client.send_request(server_reload(&server.id), request).await;
         let answer = answer.map_err(|source| failed(doing(), source))?;
-        match serde_json::from_slice::<Answer>(&answer.payload) {
-            Ok(Answer { error: None }) => Ok(()),
-            Ok(Answer { error: Some(problem) }) => Err(failed(doing(), std::io::Error::other(problem.description))),
+        match serde_json::from_slice::<ServerReply>(&answer.payload) {
+            Ok(ServerReply { error: None }) => Ok(()),
+            Ok(ServerReply { error: Some(problem) }) => {
+                Err(failed(doing(), std::io::Error::other(problem.description)))
+            }
             Err(source) => Err(failed(doing(), source)),
         }
     }
