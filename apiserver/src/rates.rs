@@ -32,6 +32,8 @@ pub enum Payer {
     Principal(String),
     /// A client without a token.
     Source(Source),
+    /// A request to join, or one without a valid token and binding. It must not use up the budget of other clients at its address.
+    Stranger(Source),
     /// All addresses beyond the limit of the table.
     OtherSources,
 }

@@ -36,7 +36,9 @@ pub enum Attempt {
 /// Posts notices to addresses that the policy permits.
 #[derive(Debug)]
 pub struct Poster {
-    client: Client,
+    /// One client for each policy, because a client sends a notice over an open connection without asking the policy again.
+    usual: Client,
+    former: Client,
     policies: Arc<Policies>,
     secrets: Secrets,
 }
@@ -48,7 +50,8 @@ impl Poster {
         let policies = Arc::new(Policies { former: policy.for_former(), usual: policy });
         let resolver = Arc::new(PolicyResolver { policies: policies.clone(), upstream });
         let configure = |builder: reqwest::ClientBuilder| builder.no_proxy().dns_resolver(resolver.clone());
-        Self { client: fabric::http::client_with(timeout, configure), policies, secrets }
+        let [usual, former] = [(); 2].map(|()| fabric::http::client_with(timeout, configure));
+        Self { usual, former, policies, secrets }
     }
 
     /// Makes one attempt.
@@ -68,7 +71,8 @@ impl Poster {
         let (id, seconds) = (format!("msg_{}", Digest::of(notice)), now.as_millis() / 1000);
         let destination =
             Destination { port: url.port_or_known_default().unwrap_or_default(), is_former: notice.is_former };
-        let mut request = self.client.post(url.clone()).header(CONTENT_TYPE, "application/json");
+        let client = if notice.is_former { &self.former } else { &self.usual };
+        let mut request = client.post(url.clone()).header(CONTENT_TYPE, "application/json");
         request = request.header("webhook-id", &id).header("webhook-timestamp", seconds);
         if let Some(signature) = self.secrets.signature(&id, seconds, &body) {
             request = request.header("webhook-signature", signature);

@@ -245,11 +245,6 @@ impl Access {
         }
     }
 
-    /// Refuses a client whose address has sent too many wrong tokens.
-    pub fn may_try(&self, client: &Client) -> Result<(), Refused> {
-        self.may_fail(client.origin())
-    }
-
     /// Counts a wrong join token and refuses it.
     pub fn refuse(&self, client: &Client, message: &str) -> Refused {
         self.failed(client.origin(), message)

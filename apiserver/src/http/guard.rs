@@ -45,11 +45,11 @@ pub async fn admit(
     if let Route::Call(resource, method) = route
         && routes::WITHOUT_CLIENT.contains(&(method.method(), resource.path()))
     {
-        api.rates.request(&Payer::Source(source(peer)))?;
+        api.rates.request(&Payer::Stranger(source(peer)))?;
         return Ok(Some(Client::joining(peer)));
     }
     let identified = api.access.identify(headers, peer).await;
-    let payer = identified.as_ref().map_or_else(|_| Payer::Source(source(peer)), Client::payer);
+    let payer = identified.as_ref().map_or_else(|_| Payer::Stranger(source(peer)), Client::payer);
     if let Ok(client) = &identified {
         client.proven_name().unwrap_or_default().clone_into(principal);
     }

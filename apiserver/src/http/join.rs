@@ -156,7 +156,6 @@ pub async fn join(api: &Api, call: &Call) -> HttpResult {
 }
 
 async fn admit(api: &Api, call: &Call) -> HttpResult {
-    api.access.may_try(&call.client)?;
     let wrong = |message: &str| api.access.refuse(&call.client, message);
     let JoinRequest { token, name: node, labels, key, signature } = serde_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("the body is not what `deployd-agent join` sends: {error}")))?;

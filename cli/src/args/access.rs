@@ -138,8 +138,8 @@ Examples:
 #[command(after_help = "\
 The leader writes one record for each command, in the transaction of its outcome, and each record holds the hash of the one \
 before it. A second log has the requests that apiservers refused, counted by client and route. `verify` reads both and computes \
-the hashes again: exit code 0 and the number of records, or 1 and the record that was changed or removed. Each log keeps the last \
-20000 records; when the oldest are dropped a scheduler signs where the rest begins, which --order-keys-file checks.
+the hashes again: exit code 0 and the number of records, or 1 and the record that was changed or removed. The first log keeps \
+the last 20000 records, the second 2000; when the oldest are dropped a scheduler signs where the rest begins, which --order-keys-file checks.
 
 Examples:
   deployctl audit list

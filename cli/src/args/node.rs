@@ -90,7 +90,7 @@ pub enum NodeWhat {
 /// `deployctl node token`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A node joins with a token (`deployd-agent join`, or `deploy/install-agent --join`): it makes a key of its own, and NATS lets its agent
+A node joins with a token (`deployd-agent join`, or `deploy/install-agent --join`): it makes a key of its own, and NATS lets its agent \
 in. The token names the cluster's CA, which nodes may join, their labels, and how many may join until when. It is shown once.
 
 Examples:

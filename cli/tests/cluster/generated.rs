@@ -444,6 +444,9 @@ async fn fifty_thousand_generated_requests_cause_no_error_of_the_server_and_no_p
     println!("seed {}: {REQUESTS} requests in {took:.1?}, slowest {slowest:.1?}, by status: {statuses:?}", seed());
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..failures.len().min(40)].join("\n"));
     assert_eq!(statuses.values().sum::<u64>(), REQUESTS);
+    let count = |status| statuses.get(&status).copied().unwrap_or_default();
+    assert!(count(200) > 1_000 && count(202) > 100, "too few requests reach a handler: {statuses:?}");
+    assert_eq!(count(401) + count(429), 0, "{statuses:?}");
     for (path, log) in cluster.logs() {
         let panics: Vec<&str> = log.lines().filter(|line| line.contains("panicked")).collect();
         assert!(panics.is_empty(), "{path}:\n{}", panics.join("\n"));

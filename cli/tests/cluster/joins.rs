@@ -132,9 +132,15 @@ async fn a_node_joins_with_a_token_runs_instances_and_is_cut_off_when_it_is_remo
     .await;
     assert!(node(&cluster, "node-1").await.is_some_and(|node| node.state == "alive"), "others stay connected");
 
-    // A removed name is free for another key.
+    // The token of a removed node ends with its access, but its name is free for another key.
     let next = Machine::new("rack-1");
-    next.joined(&cluster, &token).await;
+    let old_token = next.join(&cluster, &token).await;
+    assert!(!old_token.status.success(), "{}", text(&old_token));
+    let made = cluster
+        .deployctl(&[&words[..], &[cluster.folder().join("new.token").to_str().expect("a path")]].concat())
+        .await;
+    assert!(made.status.success(), "{}", text(&made));
+    next.joined(&cluster, &cluster.folder().join("new.token")).await;
     eventually(SOON, "NATS knows the new key", async || next.connects(&cluster).await.then_some(())).await;
     assert!(!machine.connects(&cluster).await);
 }

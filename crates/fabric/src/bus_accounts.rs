@@ -6,6 +6,7 @@
 //! The users of agents may stand in a file of their own, [`AGENTS_FILE`], which the accounts include. Schedulers add the nodes that joined
 //! with a token to it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use base64::Engine as _;
@@ -66,12 +67,22 @@ pub fn config_with_agents_file(users: &[User]) -> (String, String) {
     (layout(users, true), format!("users: [\n{entries}{JOINED}\n]\n"))
 }
 
-/// [`AGENTS_FILE`] with other nodes that joined; none when it is no such file.
-pub fn with_joined(file: &str, store: &str, joined: &[User]) -> Option<String> {
+/// Whether NATS takes the text for the key of a user, checksum included.
+fn is_user_key(text: &str) -> bool {
+    text.starts_with('U') && nkeys::KeyPair::from_public_key(text).is_ok()
+}
+
+/// [`AGENTS_FILE`] with other nodes that joined; none when it is no such file. `accounts` is the text of the files beside it.
+pub fn with_joined(file: &str, accounts: &str, (store, joined): (&str, &[User])) -> Option<String> {
     let (fixed, _) = file.split_once(JOINED)?;
-    // A server refuses a configuration with one key twice.
-    let added = joined.iter().filter(|user| !fixed.contains(&user.public_key));
-    let entries: String = added.map(user_entry).collect();
+    // No server starts with a configuration that has a key twice, or one that is no key: such a node must not stop the others.
+    let (mut entries, mut added) = (String::new(), BTreeSet::new());
+    for user in joined {
+        let key = user.public_key.as_str();
+        if is_user_key(key) && !fixed.contains(key) && !accounts.contains(key) && added.insert(key) {
+            entries.push_str(&user_entry(user));
+        }
+    }
     Some(format!("{fixed}{JOINED}\n{STORE}{store}\n{entries}]\n"))
 }
 
@@ -176,13 +187,33 @@ mod tests {
         assert!(accounts.contains(AGENTS_FILE) && !accounts.contains(&fixed.public_key));
         assert_eq!(store_of(&file), None);
         let same = User { public_key: fixed.public_key.clone(), ..user("node-4") };
-        let with_first = with_joined(&file, "store-1", &[first.clone(), same]).unwrap();
+        let with_first = with_joined(&file, &accounts, ("store-1", &[first.clone(), same])).unwrap();
         assert_eq!(store_of(&with_first), Some("store-1"));
         assert_eq!(with_first.matches(&fixed.public_key).count(), 1, "a key twice would stop the server");
-        let with_second = with_joined(&with_first, "store-1", std::slice::from_ref(&second)).unwrap();
+        let with_second = with_joined(&with_first, &accounts, ("store-1", std::slice::from_ref(&second))).unwrap();
         let has = |user: &User| with_second.contains(&user.public_key);
         assert!(has(&fixed) && !has(&first) && has(&second));
-        assert_eq!(with_joined("users: []", "store-1", &[]), None);
+        assert_eq!(with_joined("users: []", "", ("store-1", &[])), None);
+    }
+
+    #[test]
+    fn a_key_that_would_stop_a_server_is_left_out() {
+        let (apiserver, twice, good) = (user("apiserver-1"), user("node-1"), user("node-2"));
+        let (_, file) = config_with_agents_file(&[]);
+        let accounts = format!("users: [{{ nkey: {} }}]", apiserver.public_key);
+        let other_key = |key: &str| User { public_key: key.to_owned(), ..user("bad") };
+        let not_a_checksum = format!("U{}", "A".repeat(55));
+        let joined = [
+            other_key(&not_a_checksum),
+            other_key("U }] } injected: {"),
+            other_key(&apiserver.public_key),
+            twice.clone(),
+            other_key(&twice.public_key),
+            good.clone(),
+        ];
+        let text = with_joined(&file, &accounts, ("store-1", &joined)).unwrap();
+        let expected = with_joined(&file, &accounts, ("store-1", &[twice, good])).unwrap();
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -168,6 +168,21 @@ async fn a_callback_of_an_open_cluster_keeps_its_internal_address_and_a_denied_o
     notifier.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_a_former_callback_opened_serves_no_other_callback() {
+    let world = World::start().await;
+    let receiver = Receiver::start(Manner::Takes).await;
+    let resolver = Rebinding::new(&[&["127.0.0.1"]]);
+    let notifier = world.strict_notifier(&["--timeout", "1s", "--retry-delays", "10m"], resolver).await;
+    let url = receiver.url().replace("127.0.0.1", "hooks.test");
+    world.publish(&Notice { is_former: true, ..notice(&url, 1) }).await;
+    receiver.wait_for(1).await;
+    world.publish(&notice(&url, 2)).await;
+    eventually("the second notice is refused", async || (world.unsettled().await == 0).then_some(())).await;
+    assert_eq!(receiver.posted().len(), 1);
+    notifier.stop().await;
+}
+
 /// Answers with the next list of addresses at each question, as a name server of an attacker does.
 struct Rebinding {
     answers: Vec<Vec<&'static str>>,

@@ -5,55 +5,68 @@
 
 use std::time::Duration;
 
-use contract::access::audit::{AuditHead, AuditPage, AuditRecord, Chain, DROPPED_AT_ONCE, MOST_RECORDS};
+use contract::access::audit::{AuditHead, AuditPage, AuditRecord, Chain, DROPPED_AT_ONCE};
 use fabric::etcd::{self, PageRequest, Store};
 use tokio::sync::mpsc;
 
 use super::Context;
 use crate::core::io::Input;
 
-/// Pause between two checks of the size. 100 records go at each, so 10 commands a second keep the log at its limit.
+/// Pause between two checks of the size.
 const EVERY: Duration = Duration::from_secs(10);
-/// Records of a page; each has less than 1 KiB.
-const MOST_ON_PAGE: u32 = 500;
+/// The same while a log is too long. 100 records go at each check, so a log stays at its limit with up to 500 commands a second.
+const WHILE_FULL: Duration = Duration::from_millis(200);
+
+/// Records of a page: about 1 KB each, up to 35 KB each of refused requests.
+fn most_on_page(chain: Chain) -> u32 {
+    match chain {
+        Chain::Commands => 500,
+        Chain::Refused => 20,
+    }
+}
 
 /// One page of a log.
 pub(super) async fn page(store: &Store, chain: Chain, after: u64, limit: u32) -> Result<AuditPage, etcd::Error> {
-    let head = head(store, chain).await?;
-    let first = chain.key(after.max(head.dropped));
-    let request = PageRequest { after: Some(&first), revision: None, limit: i64::from(limit.clamp(1, MOST_ON_PAGE)) };
-    let read = store.page(chain.prefix(), request).await?;
+    let first = chain.key(after);
+    let limit = i64::from(limit.clamp(1, most_on_page(chain)));
+    let read = store.page(chain.prefix(), PageRequest { after: Some(&first), revision: None, limit }).await?;
+    // At the same revision: a record that is appended meanwhile must not look like one that is missing.
+    let head = head(store, chain, Some(read.revision)).await?;
     let records: Vec<AuditRecord> =
         read.pairs.iter().filter_map(|(_, value)| serde_json::from_slice(value).ok()).collect();
     let next = records.last().map(|record| record.number).filter(|_| read.more);
     Ok(AuditPage { head, records, next })
 }
 
-async fn head(store: &Store, chain: Chain) -> Result<AuditHead, etcd::Error> {
-    let value = store.get(chain.head_key()).await?;
-    Ok(value.and_then(|value| serde_json::from_slice(&value).ok()).unwrap_or_default())
+async fn head(store: &Store, chain: Chain, revision: Option<i64>) -> Result<AuditHead, etcd::Error> {
+    let found = store.page(chain.head_key(), PageRequest { after: None, revision, limit: 1 }).await?.pairs;
+    Ok(found.first().and_then(|(_, value)| serde_json::from_slice(value).ok()).unwrap_or_default())
 }
 
 /// Runs while this process leads.
 pub(super) async fn drop_oldest(context: Context, out: mpsc::Sender<Input>) {
     loop {
+        let mut pause = EVERY;
         for chain in Chain::ALL {
             match oldest(&context, chain).await {
                 // The channel closes only when this leadership ends.
-                Ok(Some(input)) => drop(out.send(input).await),
+                Ok(Some(input)) => {
+                    drop(out.send(input).await);
+                    pause = WHILE_FULL;
+                }
                 Ok(None) => {}
                 Err(error) => tracing::debug!(%error, "cannot read the audit log"),
             }
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
 /// What to drop of a log that is too long.
 async fn oldest(context: &Context, chain: Chain) -> Result<Option<Input>, etcd::Error> {
-    let head = head(&context.store, chain).await?;
+    let head = head(&context.store, chain, None).await?;
     let up_to = head.dropped + DROPPED_AT_ONCE;
-    if head.last < up_to + MOST_RECORDS {
+    if head.last < up_to + chain.most_records() {
         return Ok(None);
     }
     let Some(value) = context.store.get(&chain.key(up_to)).await? else { return Ok(None) };

@@ -4,7 +4,7 @@
 //! that is not committed. The file is compared every few seconds: a file that an operator replaced, and a reload that failed, are repaired.
 //! NATS closes the connection of an agent whose key is gone and refuses the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use contract::store::StoreRecord;
 use fabric::bus_accounts::{self, User};
 use fabric::etcd::{Change, Store};
 use fabric::nats::Bus;
+use tokio::io::AsyncWriteExt as _;
 
 /// Nodes that join together are written together.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -46,7 +47,7 @@ pub(crate) async fn keep(file: PathBuf, bus: Bus, store: Store) {
     let mut nodes = BTreeMap::new();
     // Nothing is written before everything was read.
     let mut is_read = false;
-    let mut written = Written { file, loaded: String::new() };
+    let mut written = Written { file, reloaded: BTreeSet::new() };
     let mut last_problem = String::new();
     loop {
         match tokio::time::timeout(COMPARE, changes.recv()).await {
@@ -104,10 +105,10 @@ fn fold(nodes: &mut BTreeMap<NodeName, String>, change: Change) {
     }
 }
 
-/// The file, and what the servers have read of it.
+/// The file, and the servers that read it since it changed.
 struct Written {
     file: PathBuf,
-    loaded: String,
+    reloaded: BTreeSet<String>,
 }
 
 impl Written {
@@ -115,31 +116,35 @@ impl Written {
         let text = tokio::fs::read_to_string(&self.file).await.map_err(Error::File)?;
         // A new store has no name before its first leader.
         let Some(names) = stores(store).await? else { return Ok(()) };
-        let wanted = wanted(&text, &names, nodes)?;
+        let accounts = beside(&self.file).await.map_err(Error::File)?;
+        let wanted = wanted((&text, &accounts), &names, nodes)?;
         if wanted != text {
             replace(&self.file, &wanted).await.map_err(Error::File)?;
-            self.loaded.clear();
+            self.reloaded.clear();
         }
-        if wanted != self.loaded {
-            let servers = bus.reload_servers().await.map_err(Error::Reload)?;
+        if bus.reload_servers(&mut self.reloaded).await.map_err(Error::Reload)? {
+            let servers = self.reloaded.len();
             tracing::info!(nodes = nodes.len(), servers, "NATS knows the keys of the nodes that joined");
-            self.loaded = wanted;
         }
         Ok(())
     }
 }
 
 /// The file with these nodes. An empty store does not cut off the nodes of a lost one: they work until it is restored.
-fn wanted(text: &str, names: &[String], nodes: &BTreeMap<NodeName, String>) -> Result<String, Error> {
+fn wanted(
+    (text, accounts): (&str, &str),
+    names: &[String],
+    nodes: &BTreeMap<NodeName, String>,
+) -> Result<String, Error> {
     let is_foreign = bus_accounts::store_of(text).is_some_and(|name| !names.iter().any(|own| own == name));
     if is_foreign && nodes.is_empty() {
         return Err(Error::ForeignStore);
     }
     let name = names.last().map_or("", String::as_str);
-    bus_accounts::with_joined(text, name, &users(nodes)).ok_or(Error::Malformed)
+    bus_accounts::with_joined(text, accounts, (name, &users(nodes))).ok_or(Error::Malformed)
 }
 
-/// The names of the store, oldest first; none before it has one.
+/// The names of the store; none before it has one.
 async fn stores(store: &Store) -> Result<Option<Vec<String>>, Error> {
     let value = store.get(keys::STORE).await.map_err(Error::Store)?;
     let record = value.and_then(|value| serde_json::from_slice::<StoreRecord>(&value).ok());
@@ -154,13 +159,29 @@ fn users(nodes: &BTreeMap<NodeName, String>) -> Vec<User> {
     nodes.iter().map(user).collect()
 }
 
+/// The other configuration files of the folder: the accounts, with the users of operators.
+async fn beside(file: &Path) -> std::io::Result<String> {
+    let Some(folder) = file.parent() else { return Ok(String::new()) };
+    let (mut entries, mut text) = (tokio::fs::read_dir(folder).await?, String::new());
+    while let Some(entry) = entries.next_entry().await? {
+        let path = entry.path();
+        if path != file && path.extension().is_some_and(|extension| extension == "conf") {
+            text.push_str(&tokio::fs::read_to_string(&path).await.unwrap_or_default());
+        }
+    }
+    Ok(text)
+}
+
 /// By rename: a server that reads it meanwhile sees the old text or the new one. The new file has the rights of the old one, because
 /// the server runs as another user.
 async fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let rights = tokio::fs::metadata(file).await?.permissions();
     let mut new = file.as_os_str().to_owned();
     new.push(format!(".{}.new", std::process::id()));
-    tokio::fs::write(&new, text).await?;
+    let mut written = tokio::fs::File::create(&new).await?;
+    written.write_all(text.as_bytes()).await?;
+    // A server would start with an empty file, without any agent.
+    written.sync_all().await?;
     tokio::fs::set_permissions(&new, rights).await?;
     tokio::fs::rename(&new, file).await
 }
@@ -192,14 +213,15 @@ mod tests {
     #[test]
     fn an_empty_store_leaves_the_nodes_of_a_lost_one_and_a_restored_one_has_them_again() {
         let (_, file) = bus_accounts::config_with_agents_file(&[]);
-        let nodes = BTreeMap::from([("a".parse().unwrap(), "UA".to_owned())]);
+        let key = bus_accounts::generate_key().1;
+        let nodes = BTreeMap::from([("a".parse().unwrap(), key.clone())]);
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let before = wanted(&file, &names(&["1"]), &nodes).unwrap();
-        assert!(before.contains("UA"));
+        let before = wanted((&file, ""), &names(&["1"]), &nodes).unwrap();
+        assert!(before.contains(&key));
         let empty = BTreeMap::new();
-        assert!(matches!(wanted(&before, &names(&["2"]), &empty), Err(Error::ForeignStore)));
-        assert!(wanted(&before, &names(&["1", "2"]), &nodes).unwrap().contains("UA"), "restored");
-        assert!(!wanted(&before, &names(&["1"]), &empty).unwrap().contains("UA"), "the last node was removed");
-        assert!(matches!(wanted("users: []", &names(&["1"]), &nodes), Err(Error::Malformed)));
+        assert!(matches!(wanted((&before, ""), &names(&["2"]), &empty), Err(Error::ForeignStore)));
+        assert!(wanted((&before, ""), &names(&["1", "2"]), &nodes).unwrap().contains(&key), "restored");
+        assert!(!wanted((&before, ""), &names(&["1"]), &empty).unwrap().contains(&key), "the last node was removed");
+        assert!(matches!(wanted(("users: []", ""), &names(&["1"]), &nodes), Err(Error::Malformed)));
     }
 }

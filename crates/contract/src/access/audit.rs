@@ -15,8 +15,6 @@ use crate::keys;
 use crate::name::CommandId;
 use crate::time::{Timestamp, rfc3339};
 
-/// Limit of records; the leader drops the oldest [`DROPPED_AT_ONCE`] beyond it.
-pub const MOST_RECORDS: u64 = 20_000;
 /// Records that are dropped together.
 pub const DROPPED_AT_ONCE: u64 = 100;
 
@@ -57,6 +55,14 @@ impl Chain {
         match self {
             Self::Commands => keys::audit(number),
             Self::Refused => keys::refused(number),
+        }
+    }
+
+    /// Limit of records; the leader drops the oldest [`DROPPED_AT_ONCE`] beyond it. A record of refused requests has up to 35 KB.
+    pub fn most_records(self) -> u64 {
+        match self {
+            Self::Commands => 20_000,
+            Self::Refused => 2_000,
         }
     }
 

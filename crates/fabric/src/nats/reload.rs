@@ -3,6 +3,7 @@
 //! Only the system account may do this; the accounts of `bus_accounts` let schedulers in. A server that cannot read its
 //! configuration keeps the one that it has and says why.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use contract::bus::{ALL_SERVERS, server_reload};
@@ -36,16 +37,25 @@ struct Problem {
 }
 
 impl Bus {
-    /// Reloads all servers; their number. Fails when one of them refuses, after the others were reloaded.
-    pub async fn reload_servers(&self) -> Result<usize, Error> {
+    /// Reloads the servers that are not in `reloaded`, by their ids, and adds them to it. Whether there were any. Fails when one of
+    /// them refuses, after the others were reloaded. A server that cannot be reached now is reloaded by a later call.
+    pub async fn reload_servers(&self, reloaded: &mut BTreeSet<String>) -> Result<bool, Error> {
         let servers = self.servers().await?;
-        let mut failed = None;
-        for server in &servers {
-            if let Err(error) = self.reload(server).await {
-                failed.get_or_insert(error);
+        // Servers that started again have other ids.
+        if reloaded.len() > MOST_SERVERS {
+            reloaded.clear();
+        }
+        let (mut failed, mut any) = (None, false);
+        for server in servers {
+            if reloaded.contains(&server.id) {
+                continue;
+            }
+            match self.reload(&server).await {
+                Ok(()) => any |= reloaded.insert(server.id),
+                Err(error) => drop(failed.get_or_insert(error)),
             }
         }
-        failed.map_or(Ok(servers.len()), Err)
+        failed.map_or(Ok(any), Err)
     }
 
     async fn servers(&self) -> Result<Vec<RunningServer>, Error> {

@@ -1,5 +1,6 @@
 //! Nodes that join and leave on real nats-servers: the file of agents, the reload, and what an agent without its key can do.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,13 +33,19 @@ impl Process {
     }
 }
 
+/// Reloads every server; their number.
+async fn reload(bus: &Bus) -> Result<usize, fabric::nats::Error> {
+    let mut reloaded = BTreeSet::new();
+    bus.reload_servers(&mut reloaded).await.map(|_| reloaded.len())
+}
+
 async fn until_disconnected(bus: &Bus) {
     let mut connected = bus.connected();
     tokio::time::timeout(DEADLINE, connected.wait_for(|up| !*up)).await.expect("the server closes it").unwrap();
 }
 
 fn write(dir: &Path, text: &str, joined: &[User]) {
-    std::fs::write(dir.join(AGENTS_FILE), bus_accounts::with_joined(text, "store", joined).unwrap()).unwrap();
+    std::fs::write(dir.join(AGENTS_FILE), bus_accounts::with_joined(text, "", ("store", joined)).unwrap()).unwrap();
 }
 
 #[tokio::test]
@@ -58,7 +65,7 @@ async fn a_node_that_joins_gets_in_and_one_that_is_removed_is_cut_off_while_othe
     assert!(joined.connect().await.is_err(), "it has not joined");
 
     write(&home, &agents, std::slice::from_ref(&joined.user));
-    assert_eq!(leader.reload_servers().await.unwrap(), 1);
+    assert_eq!(reload(&leader).await.unwrap(), 1);
     let second = joined.connect().await.unwrap();
     let mut orders = second.subscribe(&subjects::order(&joined.user.identity.name)).await.unwrap();
     second.flush().await.unwrap();
@@ -66,7 +73,7 @@ async fn a_node_that_joins_gets_in_and_one_that_is_removed_is_cut_off_while_othe
     assert_eq!(orders.next().await.unwrap().decode::<String>().unwrap(), "order");
 
     write(&home, &agents, &[]);
-    assert_eq!(leader.reload_servers().await.unwrap(), 1);
+    assert_eq!(reload(&leader).await.unwrap(), 1);
     until_disconnected(&second).await;
     assert!(joined.connect().await.is_err(), "its key is gone");
     for bus in [&leader, &first] {
@@ -98,18 +105,24 @@ async fn every_server_of_a_cluster_is_reloaded_and_one_that_refuses_its_configur
     }
     let leader = scheduler.connect().await.unwrap();
     let until = tokio::time::Instant::now() + DEADLINE;
-    while leader.reload_servers().await.unwrap_or(0) < 2 {
+    while reload(&leader).await.unwrap_or(0) < 2 {
         assert!(tokio::time::Instant::now() < until, "the servers know each other");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     homes.iter().for_each(|home| write(home, &agents, std::slice::from_ref(&joined.user)));
-    assert_eq!(leader.reload_servers().await.unwrap(), 2);
+    assert_eq!(reload(&leader).await.unwrap(), 2);
     let second = joined.connect().await.unwrap();
     std::fs::write(homes[1].join(AGENTS_FILE), "users: [").unwrap();
     write(&homes[0], &agents, &[]);
-    let refused = leader.reload_servers().await.unwrap_err();
+    let refused = reload(&leader).await.unwrap_err();
     assert!(refused.to_string().contains("s1"), "{refused}");
     write(&homes[1], &agents, &[]);
-    assert_eq!(leader.reload_servers().await.unwrap(), 2);
+    let mut reloaded = BTreeSet::new();
+    assert!(leader.reload_servers(&mut reloaded).await.unwrap());
+    assert_eq!(reloaded.len(), 2);
+    assert!(!leader.reload_servers(&mut reloaded).await.unwrap(), "both have read it");
+    reloaded.pop_first();
+    assert!(leader.reload_servers(&mut reloaded).await.unwrap(), "a server that was out of reach is reloaded later");
+    assert_eq!(reloaded.len(), 2);
     until_disconnected(&second).await;
 }

@@ -7,8 +7,11 @@
 //! Example: a token for `rack-3-*` with one use. `rack-3-1` joins; its repeated request changes nothing; `rack-3-2` is refused because
 //! no use is left, `web-1` because of its name.
 
+use std::time::Duration;
+
 use contract::access::join::{
-    Join, JoinTokenRecord, JoinedNode, MOST_JOIN_TOKENS, NodeKeyRecord, check_labels, is_user_key, names_node,
+    Join, JoinTokenRecord, JoinedNode, LONGEST_VALID_SECONDS, MOST_JOIN_TOKENS, NodeKeyRecord, check_labels,
+    is_user_key, names_node,
 };
 use contract::command::Refusal;
 use contract::keys;
@@ -30,6 +33,10 @@ pub(super) fn create_token(leading: &mut Leading<'_>, token: JoinTokenRecord, by
     token.validate().map_err(|reason| Refusal::Malformed { reason })?;
     if token.expires <= leading.now {
         return Err(Refusal::Unfit { reason: "the join token would have expired already".to_owned() });
+    }
+    // An hour for the difference of the clocks.
+    if token.expires > leading.now + Duration::from_secs(LONGEST_VALID_SECONDS + 3_600) {
+        return Err(Refusal::Unfit { reason: "the join token would be valid for longer than 30 days".to_owned() });
     }
     let mut writes = drop_expired(leading);
     let joins = &mut leading.state.joins;
@@ -120,6 +127,19 @@ fn accept(leading: &mut Leading<'_>, node: NodeName, key: NodeKeyRecord, token: 
     leading.state.joins.put_token(token);
     leading.state.joins.put_key(node, key);
     Bundle { writes, effects, ..Bundle::default() }
+}
+
+/// Deletes the key of a node, and the token that it joined with: whoever took over the node may have the token too, which can have
+/// uses left.
+pub(super) fn end_access(leading: &mut Leading<'_>, node: &NodeName) -> Vec<Write> {
+    let joins = &mut leading.state.joins;
+    let Some(token) = joins.key(node).map(|record| record.token.clone()) else { return Vec::new() };
+    joins.remove_key(node);
+    let mut writes = vec![Write::Delete { key: keys::node_key(node) }];
+    if joins.remove_token(&token) {
+        writes.push(Write::Delete { key: keys::join_token(&token) });
+    }
+    writes
 }
 
 /// What a node that joined needs to know; none when no node of this name did.

@@ -146,9 +146,7 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
     let mut bundle =
         set_node_intent(leading, node, intent, "is being removed: its instances are replaced without waiting for it");
     bundle.writes.extend(leading.state.nodes.mark_lost(node).map(|record| commit::put(keys::node(node), record)));
-    if leading.state.joins.remove_key(node) {
-        bundle.writes.push(Write::Delete { key: keys::node_key(node) });
-    }
+    bundle.writes.extend(super::join::end_access(leading, node));
     leading.reports.forget(node);
     leading.judge_node(node);
     leading.lead.queue.mark_all(groups);

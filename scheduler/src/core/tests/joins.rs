@@ -117,7 +117,7 @@ fn a_known_name_with_another_key_needs_a_token_that_replaces_and_a_key_belongs_t
 }
 
 #[test]
-fn removing_a_node_deletes_its_key_although_it_reports_and_its_reports_count_no_more() {
+fn removing_a_node_deletes_its_key_and_its_token_although_it_reports() {
     let mut rig = closed();
     rig.create_token("t1", record(1, "b", 2));
     rig.join("j1", 1, "b", 'B');
@@ -131,7 +131,9 @@ fn removing_a_node_deletes_its_key_although_it_reports_and_its_reports_count_no_
         rig.nodes().iter().filter(|view| view.name == node("b")).map(|view| view.pending).collect();
     assert_eq!(pending, [true], "it still reports, and waits");
     assert!(!rig.store.contains_key(&keys::node(&node("b"))));
-    assert_eq!(rig.join("j2", 1, "b", 'C'), "Accepted", "a removed name is free");
+    assert!(rig.join("j2", 1, "b", 'B').contains("Unauthenticated"), "its token has a use left and is revoked");
+    rig.create_token("t2", record(2, "b", 1));
+    assert_eq!(rig.join("j3", 2, "b", 'C'), "Accepted", "a removed name is free");
     rig.advance(5);
     assert!(rig.nodes().iter().all(|view| !view.pending));
 }
