@@ -99,6 +99,9 @@ async fn client(api: &Url, token: &JoinToken) -> anyhow::Result<Client> {
         if api.scheme() != "http" || !fabric::tls::is_loopback(host) {
             bail!("--api {api}: the join token would travel unencrypted; use the https:// URL of an apiserver");
         }
+        if token.ca().is_some() {
+            bail!("--api {api}: the token names the CA of the API, so the URL must begin with https://");
+        }
         return Ok(fabric::http::client_with(LIMIT, reqwest::ClientBuilder::no_proxy));
     }
     let Some(hash) = token.ca() else { return Ok(fabric::http::client(LIMIT)) };

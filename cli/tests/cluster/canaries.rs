@@ -145,7 +145,10 @@ async fn processes(cluster: &Cluster, canaries: &mut Canaries) -> Vec<Child> {
     let tls = ["--tls-cert", &cert, "--tls-key", &key, "--nats-credentials-file", &bus("apiserver.apiserver-1")];
     // The key is no certificate, so the error is about a file full of secrets.
     let wrong = ["--tls-cert", &key, "--tls-key", &key, "--nats-credentials-file", &bus("apiserver.apiserver-1")];
-    let user = ["--etcd", etcd_url, "--etcd-user", "deployd", "--etcd-password-file", &etcd];
+    let of_etcd = |file: &str| folder.join("keys/etcd").join(file).display().to_string();
+    let (ca, client, client_key) = (of_etcd("ca.pem"), of_etcd("client.pem"), of_etcd("client-key.pem"));
+    let user = ["--etcd", etcd_url, "--etcd-user", "deployd", "--etcd-password-file", &etcd, "--etcd-ca", &ca];
+    let user = [&user[..], &["--etcd-cert", &client, "--etcd-key", &client_key]].concat();
     let bus_key = bus("scheduler.scheduler-1");
     vec![
         start("deployd-apiserver", "apiserver-tls.log", &tls),

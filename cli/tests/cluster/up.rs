@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use fabric::etcd::{Args, Store};
 use reqwest::Method;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -84,4 +85,23 @@ async fn ctrl_c_stops_everything_and_leaves_no_container() {
         let pid = child["pid"].as_u64().expect("a pid");
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{} still runs", child["name"]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_serves_only_owners_of_the_certificate_of_the_schedulers() {
+    let cluster = Cluster::start(&["--nodes", "1"]).await;
+    let url = cluster.state()["etcd"].as_str().expect("a URL").to_owned();
+    let file = |name: &str| Some(cluster.folder().join("keys/etcd").join(name));
+    let reads = async |args: Args| {
+        let read = async { Store::connect(&args).await?.get(contract::keys::STORE).await };
+        matches!(tokio::time::timeout(Duration::from_secs(5), read).await, Ok(Ok(Some(_))))
+    };
+    let (ca, cert, key) = (file("ca.pem"), file("client.pem"), file("client-key.pem"));
+    assert!(reads(Args { ca: ca.clone(), cert, key, ..Args::at(&url) }).await);
+    assert!(!reads(Args { ca, ..Args::at(&url) }).await, "without a certificate");
+    assert!(!reads(Args::at(url.replace("https", "http"))).await, "unencrypted");
+    // The port of other members is another door.
+    let port = cluster.state()["ports"]["etcd-peer"].as_u64().expect("a port");
+    let members = fabric::http::client(Duration::from_secs(5)).get(format!("http://127.0.0.1:{port}/members")).send();
+    assert!(!members.await.is_ok_and(|answer| answer.status().is_success()));
 }

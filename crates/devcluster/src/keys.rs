@@ -1,18 +1,23 @@
 //! The keys of a cluster: what each process proves itself with on NATS, and what schedulers sign orders with.
 //!
-//! `bus/<user>` holds `user:seed`, `orders/<scheduler>` a scheduler's private key, `orders.pub` the public keys for the agents.
+//! `etcd` holds the certificates of etcd and of its clients. `bus/<user>` holds `user:seed`, `orders/<scheduler>` a scheduler's private key, `orders.pub` the public keys for the agents.
 //! Keys that exist are kept. Only their owner may read them.
 
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use contract::bus::Identity;
 use fabric::bus_accounts::{self, User};
+use fabric::certificates::Authority;
 use fabric::signing::OrderSigner;
 
 use crate::Error;
+
+/// Every start makes new certificates, so this is how long a cluster may run.
+const ETCD_DAYS: u32 = 3_650;
 
 /// Paths of the keys.
 #[derive(Debug, Clone)]
@@ -41,6 +46,27 @@ impl Keys {
     /// The file with which agents check orders.
     pub fn public(&self) -> PathBuf {
         self.0.join("orders.pub")
+    }
+
+    /// The folder with the certificates of etcd: `ca.pem`, and `etcd` and `client` with their keys.
+    pub fn etcd(&self) -> PathBuf {
+        self.0.join("etcd")
+    }
+
+    /// Creates the certificates of etcd anew. Nothing else trusts this CA, whose key is not kept.
+    pub fn renew_etcd(&self) -> Result<(), Error> {
+        let path = self.etcd();
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|source| Error::Prepare { path, source })?;
+        let now = SystemTime::now();
+        let (authority, _) = Authority::create(now).map_err(Error::Certificate)?;
+        write_secret(&self.etcd().join("ca.pem"), authority.certificate())?;
+        for (file, name, hosts) in [("etcd", "etcd", &["127.0.0.1".to_owned()][..]), ("client", "deployd", &[])] {
+            let issued = authority.issue(name, hosts, ETCD_DAYS, now).map_err(Error::Certificate)?;
+            write_secret(&self.etcd().join(format!("{file}.pem")), &issued.certificate)?;
+            write_secret(&self.etcd().join(format!("{file}-key.pem")), &issued.key)?;
+        }
+        Ok(())
     }
 
     /// The processes that have a key here.

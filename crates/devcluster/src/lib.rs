@@ -33,6 +33,8 @@ pub enum Error {
     },
     #[error("cannot prepare the keys of the schedulers")]
     Key(#[source] fabric::signing::Error),
+    #[error("cannot prepare the certificates of etcd")]
+    Certificate(#[source] fabric::certificates::Error),
     #[error("cannot start the supervisor in the background")]
     Detach(#[source] io::Error),
     #[error("the supervisor ended: {reason}\nthe end of {}:\n{tail}", log.display())]

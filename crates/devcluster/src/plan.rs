@@ -11,7 +11,7 @@ use contract::access::AnonymousBinding;
 use contract::bus::{Identity, Member};
 use contract::name::NodeName;
 use fabric::bus_accounts::{self, User};
-use fabric::local::Syncing;
+use fabric::local::{EtcdPorts, Syncing};
 
 use crate::keys::Keys;
 use crate::state::{Child, Cluster, ProcessKind};
@@ -117,6 +117,7 @@ pub fn port_names(nodes: u16) -> Vec<String> {
         .chain(numbered("apiserver", APISERVERS))
         .chain(numbered("scheduler", SCHEDULERS))
         .chain(numbered("agent", nodes))
+        .chain(["etcd-health".to_owned()])
         .collect()
 }
 
@@ -130,7 +131,8 @@ pub fn fixed_ports(base: u16) -> BTreeMap<String, u16> {
 
 /// The cluster; nothing of it runs yet.
 pub fn plan(facts: &Facts<'_>) -> Cluster {
-    let etcd = format!("http://{}", listen(facts, "etcd"));
+    let scheme = if facts.settings.previous_flags { "http" } else { "https" };
+    let etcd = format!("{scheme}://{}", listen(facts, "etcd"));
     let nats = format!("nats://{}", listen(facts, "nats"));
     let mut children = vec![etcd_server(facts), nats_server(facts)];
     children.extend((1..=SCHEDULERS).map(|n| scheduler(facts, n, &nats, &etcd)));
@@ -249,9 +251,16 @@ fn command(program: &Path, words: &[&str]) -> Vec<String> {
 
 fn etcd_server(facts: &Facts<'_>) -> Child {
     let port = |name: &str| facts.ports.get(name).copied().unwrap_or(0);
-    let words = fabric::local::etcd_arguments(&facts.dir.join("etcd"), port("etcd"), port("etcd-peer"));
+    let ports = EtcdPorts { client: port("etcd"), peer: port("etcd-peer"), health: port("etcd-health") };
+    let mut words = fabric::local::etcd_arguments(&facts.dir.join("etcd"), ports.client, ports.peer);
+    let mut probed = "etcd";
+    // Every user of the machine can connect to 127.0.0.1.
+    if !facts.settings.previous_flags {
+        words.extend(fabric::local::etcd_tls_arguments(&Keys::of(facts.dir).etcd(), ports));
+        probed = "etcd-health";
+    }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    child("etcd", ProcessKind::Etcd, listen(facts, "etcd"), command(&facts.programs.etcd, &words))
+    child("etcd", ProcessKind::Etcd, listen(facts, probed), command(&facts.programs.etcd, &words))
 }
 
 fn nats_server(facts: &Facts<'_>) -> Child {
@@ -265,6 +274,9 @@ fn scheduler(facts: &Facts<'_>, number: u16, nats: &str, etcd: &str) -> Child {
     let program = facts.programs.ours.join("deployd-scheduler");
     let mut words = command(&program, &["--name", &name, "--nats", nats, "--etcd", etcd, "--listen", &address]);
     words.extend(credentials(facts, Member::Scheduler, &name));
+    for (flag, file) in [("--etcd-ca", "ca.pem"), ("--etcd-cert", "client.pem"), ("--etcd-key", "client-key.pem")] {
+        words.extend(key_flag(facts, flag, &Keys::of(facts.dir).etcd().join(file)));
+    }
     words.extend(key_flag(facts, "--order-key-file", &Keys::of(facts.dir).signing(&name)));
     words.extend(anonymous(facts));
     words.extend(key_flag(facts, "--order-keys-file", &Keys::of(facts.dir).public()));

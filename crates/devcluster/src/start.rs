@@ -60,6 +60,7 @@ pub async fn prepare(dir: &Path, settings: &Settings) -> Result<(), Error> {
         make_directory(&directory)?;
     }
     let users = Keys::of(dir).ensure(&plan::identities(settings), &plan::schedulers())?;
+    Keys::of(dir).renew_etcd()?;
     write_nats_config(dir, &ports, (!settings.previous_flags).then_some(&users[..]))?;
     plan::plan(&facts).store(dir)?;
     Ok(())

@@ -79,7 +79,10 @@ pub fn with_joined(file: &str, accounts: &str, (store, joined): (&str, &[User]))
     let (mut entries, mut added) = (String::new(), BTreeSet::new());
     for user in joined {
         let key = user.public_key.as_str();
-        if is_user_key(key) && !fixed.contains(key) && !accounts.contains(key) && added.insert(key) {
+        // The name of an operator's user stays with its key: a token gives no second key to another agent's orders.
+        let label = format!("# {}\n", user.identity.user());
+        let is_new = |text: &str| !text.contains(key) && !text.contains(&label);
+        if is_user_key(key) && is_new(fixed) && is_new(accounts) && added.insert(key) {
             entries.push_str(&user_entry(user));
         }
     }
@@ -193,6 +196,10 @@ mod tests {
         let with_second = with_joined(&with_first, &accounts, ("store-1", std::slice::from_ref(&second))).unwrap();
         let has = |user: &User| with_second.contains(&user.public_key);
         assert!(has(&fixed) && !has(&first) && has(&second));
+        let second_key = [user("node-1"), user("node-10")];
+        let without = with_joined(&file, &accounts, ("store-1", &second_key)).unwrap();
+        assert!(!without.contains(&second_key[0].public_key), "the operator gave node-1 a key");
+        assert!(without.contains(&second_key[1].public_key));
         assert_eq!(with_joined("users: []", "", ("store-1", &[])), None);
     }
 

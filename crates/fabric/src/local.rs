@@ -11,7 +11,7 @@ mod server;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub use etcd::{Etcd, EtcdServer, etcd_arguments};
+pub use etcd::{Etcd, EtcdPorts, EtcdServer, etcd_arguments, etcd_tls_arguments};
 pub use nats::{Nats, NatsServer, Syncing, nats_config, open_accounts};
 pub use programs::{Missing, distrust, find, installation};
 pub use server::{Error, Kind, Server};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use contract::bus::Member;
 use devcluster::plan::OWN_USER;
-use fabric::etcd::{Args, Store};
+use fabric::etcd::Store;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
@@ -100,7 +100,7 @@ fn per_second(answers: &[(Duration, Duration)], took: Duration) -> Vec<f64> {
 
 /// Bytes of etcd's database that hold data.
 async fn etcd_bytes(cluster: &Cluster) -> Option<u64> {
-    let store = Store::connect(&Args::at(cluster.etcd()?)).await.ok()?;
+    let store = Store::connect(&cluster.etcd()?).await.ok()?;
     Some(store.size().await.ok()?.in_use)
 }
 

@@ -118,9 +118,11 @@ impl Cluster {
         self.state().map(|state| state.nats)
     }
 
-    pub(crate) fn etcd(&self) -> Option<String> {
-        let child = self.children().into_iter().find(|child| child.name == "etcd")?;
-        Some(format!("http://{}", child.listen))
+    /// How to connect to etcd.
+    pub(crate) fn etcd(&self) -> Option<fabric::etcd::Args> {
+        let file = |name: &str| Some(self.keys().etcd().join(name));
+        let (ca, cert, key) = (file("ca.pem"), file("client.pem"), file("client-key.pem"));
+        Some(fabric::etcd::Args { ca, cert, key, ..fabric::etcd::Args::at(self.state()?.etcd) })
     }
 
     /// The cluster's own copy of a program.

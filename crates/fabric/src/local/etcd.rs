@@ -48,6 +48,40 @@ impl Kind for Etcd {
     }
 }
 
+/// Ports of a member.
+#[derive(Debug, Clone, Copy)]
+pub struct EtcdPorts {
+    pub client: u16,
+    pub peer: u16,
+    /// Answers `/health` and `/metrics`, unencrypted and to everyone.
+    pub health: u16,
+}
+
+/// Flags after those of [`etcd_arguments`] for a member that only serves clients and peers with a certificate. The folder holds
+/// `ca.pem`, `etcd.pem` and `etcd-key.pem`.
+pub fn etcd_tls_arguments(folder: &Path, ports: EtcdPorts) -> Vec<String> {
+    let client = format!("https://127.0.0.1:{}", ports.client);
+    let peer = format!("https://127.0.0.1:{}", ports.peer);
+    let file = |name: &str| folder.join(name).display().to_string();
+    let settings = [
+        ("listen-client-urls", client.clone()),
+        ("advertise-client-urls", client),
+        ("listen-peer-urls", peer.clone()),
+        ("initial-advertise-peer-urls", peer.clone()),
+        ("initial-cluster", format!("local={peer}")),
+        ("listen-metrics-urls", format!("http://127.0.0.1:{}", ports.health)),
+        ("cert-file", file("etcd.pem")),
+        ("key-file", file("etcd-key.pem")),
+        ("trusted-ca-file", file("ca.pem")),
+        ("client-cert-auth", true.to_string()),
+        ("peer-cert-file", file("etcd.pem")),
+        ("peer-key-file", file("etcd-key.pem")),
+        ("peer-trusted-ca-file", file("ca.pem")),
+        ("peer-client-cert-auth", true.to_string()),
+    ];
+    settings.into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
+}
+
 /// Command line of a single member on 127.0.0.1.
 pub fn etcd_arguments(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{port}");

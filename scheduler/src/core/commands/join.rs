@@ -88,7 +88,7 @@ pub(super) fn join(leading: &mut Leading<'_>, join: Join) -> Result<Bundle, Refu
     if leading.state.joins.key(&node).is_some_and(|known| known.key == join.key) {
         return Ok(Bundle::default());
     }
-    may_take_name(leading.state, &token, &node, &join.key)?;
+    may_take_name(leading, &token, &node, &join.key)?;
     if token.uses == 0 {
         let reason =
             format!("the join token {} has no use left; create another: deployctl node token create", token.id);
@@ -101,7 +101,8 @@ pub(super) fn join(leading: &mut Leading<'_>, join: Join) -> Result<Bundle, Refu
 }
 
 /// Refuses a key of another node, and a name that is known with another key unless the token replaces it.
-fn may_take_name(state: &State, token: &JoinTokenRecord, node: &NodeName, key: &str) -> Result<(), Refusal> {
+fn may_take_name(leading: &Leading<'_>, token: &JoinTokenRecord, node: &NodeName, key: &str) -> Result<(), Refusal> {
+    let state = &*leading.state;
     if let Some(other) = state.joins.node_of(key) {
         let reason = format!("{other} has this key already; remove the key file, so that {node} gets a key of its own");
         return Err(Refusal::NodeBusy { reason });
@@ -109,7 +110,9 @@ fn may_take_name(state: &State, token: &JoinTokenRecord, node: &NodeName, key: &
     let is_known = state.joins.key(node).is_some()
         || state.nodes.record(node).is_some()
         || state.pods_on(node).next().is_some()
-        || state.dependencies.containers_on(node) > 0;
+        || state.dependencies.containers_on(node) > 0
+        // The operator named it, so it has a key of `bus-keys`, even if its agent was never started.
+        || leading.settings.accepted_nodes.iter().any(|name| name == node.as_str());
     if is_known && !token.replace {
         let reason = format!(
             "{node} is known with another key: remove the node first (deployctl node remove {node}), or use a token that was created \
