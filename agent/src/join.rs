@@ -16,6 +16,7 @@ use contract::access::join::{JoinAnswer, JoinCa, JoinRequest, JoinToken, check_l
 use contract::api::Failure;
 use contract::bus::{Identity, Member};
 use contract::name::NodeName;
+use fabric::nats::{Args, Bus, Error};
 use fabric::{bus_accounts, certificates};
 use reqwest::{Certificate, Client, Url};
 
@@ -23,6 +24,9 @@ use crate::config;
 
 /// Deadline of one request.
 const LIMIT: Duration = Duration::from_secs(20);
+/// How long NATS may take to know the key of this node, and how often it is asked.
+const ADMISSION: Duration = Duration::from_secs(5);
+const ADMISSION_POLL: Duration = Duration::from_millis(100);
 const ROUTE: &str = "/api/join";
 const KEY: &str = "agent.nk";
 const CA: &str = "ca.pem";
@@ -89,6 +93,26 @@ pub async fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> anyhow:
     let answer = ask(&client, &join.api, &request).await?;
     write(&folder, &node, &answer)?;
     println!("{node} joined; its agent needs the settings of {}", folder.join(SETTINGS).display());
+    let problem = match tokio::time::timeout(ADMISSION, admission(&folder, &answer)).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {ADMISSION:?} that knows its key"),
+    };
+    eprintln!("NATS does not let {node} in yet: {problem}; its agent tries again by itself");
+    Ok(())
+}
+
+/// Waits until every NATS server knows the key of this node. Schedulers write it into their configuration within a second; an agent that
+/// starts earlier is refused and ends.
+async fn admission(folder: &Path, answer: &JoinAnswer) -> Result<(), Error> {
+    let ca = answer.ca.is_some().then(|| folder.join(CA));
+    for url in &answer.nats {
+        let args = Args { credentials_file: Some(folder.join(KEY)), ca: ca.clone(), ..Args::at(url) };
+        while let Err(error) = Bus::connect(&args, "join").await {
+            let Error::Refused { .. } = error else { return Err(error) };
+            tokio::time::sleep(ADMISSION_POLL).await;
+        }
+    }
     Ok(())
 }
 
