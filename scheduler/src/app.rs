@@ -95,8 +95,9 @@ impl App {
         let election = Election::start(store.clone(), keys::LEADER, &config.name(), settings, shutdown.clone());
         let context = Context { name: config.name(), bus, store, signer, order_keys, clock: Clock::start(), metrics };
         if let Some(file) = config.bus_agents_file.clone() {
-            let (bus, store) = (context.bus.clone(), context.store.clone());
-            fabric::tasks::spawn("bus agents", shell::bus_agents::keep(file, bus, store));
+            let (bus, store, pending) =
+                (context.bus.clone(), context.store.clone(), context.metrics.access_pending.clone());
+            fabric::tasks::spawn("bus agents", shell::bus_agents::keep(file, bus, store, pending));
         }
         let order_keys = context.order_keys.as_deref().map(OrderKeys::text).unwrap_or_default();
         let core = Core::new(Settings { order_keys, ..config.core_settings() });

@@ -54,6 +54,7 @@ pub(crate) struct Metrics {
     pub(crate) store_in_use: Gauge,
     pub(crate) store_allocated: Gauge,
     pub(crate) store_quota: Gauge,
+    pub(crate) access_pending: Gauge,
 }
 
 impl Metrics {
@@ -114,6 +115,11 @@ impl Metrics {
         r.register("store_in_use_bytes", "Bytes of etcd's database that hold data", self.store_in_use.clone());
         r.register("store_allocated_bytes", "Bytes of etcd's database file", self.store_allocated.clone());
         r.register("store_quota_bytes", "The setting --etcd-quota-bytes", self.store_quota.clone());
+        r.register(
+            "access_pending",
+            "1 while nodes that joined or were removed are not in effect on all NATS servers",
+            self.access_pending.clone(),
+        );
         r.register("unreadable_records", "Stored records that the leader cannot read", self.unreadable.clone());
     }
 }

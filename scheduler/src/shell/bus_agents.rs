@@ -16,6 +16,7 @@ use contract::store::StoreRecord;
 use fabric::bus_accounts::{self, User};
 use fabric::etcd::{Change, Store};
 use fabric::nats::Bus;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::AsyncWriteExt as _;
 
 /// Nodes that join together are written together.
@@ -42,7 +43,7 @@ enum Error {
 }
 
 /// Keeps the file up to date until the process ends.
-pub(crate) async fn keep(file: PathBuf, bus: Bus, store: Store) {
+pub(crate) async fn keep(file: PathBuf, bus: Bus, store: Store, pending: Gauge) {
     let mut changes = store.watch(keys::NODE_KEYS);
     let mut nodes = BTreeMap::new();
     // Nothing is written before everything was read.
@@ -67,6 +68,7 @@ pub(crate) async fn keep(file: PathBuf, bus: Bus, store: Store) {
         }
         let problem = written.update(&nodes, &bus, &store).await.err();
         let text = problem.as_ref().map(described).unwrap_or_default();
+        pending.set(i64::from(problem.is_some()));
         if text != last_problem {
             match &problem {
                 Some(_) => {

@@ -132,8 +132,7 @@ fn accept(leading: &mut Leading<'_>, node: NodeName, key: NodeKeyRecord, token: 
     Bundle { writes, effects, ..Bundle::default() }
 }
 
-/// Deletes the key of a node, and the token that it joined with: whoever took over the node may have the token too, which can have
-/// uses left.
+/// Deletes the key of a node, and the token that it joined with: an attacker on the node may have the token, which can have uses left.
 pub(super) fn end_access(leading: &mut Leading<'_>, node: &NodeName) -> Vec<Write> {
     let joins = &mut leading.state.joins;
     let Some(token) = joins.key(node).map(|record| record.token.clone()) else { return Vec::new() };
