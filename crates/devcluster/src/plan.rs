@@ -528,7 +528,7 @@ mod tests {
             };
             let filter = Filter::new(rules("--callback-allow"), rules("--callback-deny"));
             let at = |port: u16| filter.check("localhost", (Ipv4Addr::LOCALHOST, port).into());
-            assert!(cluster.ports.len() == 11 && cluster.ports.values().all(|port| at(*port).is_err()));
+            assert!(cluster.ports.len() == 12 && cluster.ports.values().all(|port| at(*port).is_err()));
             assert_eq!(at(8999), Ok(()));
         }
     }

@@ -38,9 +38,20 @@ pub(crate) struct Malformed {
 struct Subject {
     sender: Member,
     subject: String,
-    /// Unreadable messages become dead letters.
-    has_dead_letters: bool,
+    letters: Letters,
 }
+
+/// Which unreadable messages become dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Letters {
+    None,
+    All,
+    /// The first [`OF_A_NODE`] in a minute, of both subjects of the node together.
+    FirstOfNode,
+}
+
+/// Dead letters that schedulers store of one node in a minute.
+const OF_A_NODE: usize = 10;
 
 impl Malformed {
     pub(crate) fn new(each: usize) -> Self {
@@ -99,15 +110,15 @@ impl Malformed {
         let failed = |error: fabric::nats::Error| Error::Run(std::io::Error::other(error));
         let bus = cluster.bus(&process(Member::Apiserver, "apiserver-1")?).await?;
         let all_subjects = all_subjects()?;
-        let buried = all_subjects.iter().enumerate().filter(|(_, subject)| subject.has_dead_letters);
+        let buried = all_subjects.iter().enumerate().filter(|(_, subject)| subject.letters == Letters::All);
         let wanted: BTreeSet<String> =
             buried.flat_map(|(index, _)| (0..self.each).map(move |number| token(index, number))).collect();
         let begun = Instant::now();
-        let missing = loop {
+        let (missing, found) = loop {
             let found = found(&bus).await.map_err(failed)?;
             let missing: Vec<&String> = wanted.difference(&found).collect();
             if missing.is_empty() || begun.elapsed() > KEPT {
-                break missing.into_iter().cloned().collect::<Vec<_>>();
+                break (missing.into_iter().cloned().collect::<Vec<_>>(), found);
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         };
@@ -115,6 +126,15 @@ impl Malformed {
         self.findings.count("bad messages sent", None, all_subjects.len() * self.each);
         self.findings.count("of these on subjects with dead letters", None, wanted.len());
         self.findings.count("bad messages without a dead letter and its reason", Some("0"), missing.len());
+        let is_of_node = |token: &&String| {
+            let mut limited = all_subjects.iter().enumerate().filter(|(_, one)| one.letters == Letters::FirstOfNode);
+            limited.any(|(index, _)| token.starts_with(&format!("bad{index}x")))
+        };
+        let of_node = found.iter().filter(is_of_node).count();
+        self.findings.count("dead letters of one node", Some("at least 10"), of_node);
+        if of_node < OF_A_NODE.min(self.each) {
+            self.findings.broke(Promise::Buried, format!("only {of_node} dead letters of one node"));
+        }
         for (index, subject) in all_subjects.iter().enumerate() {
             let of_place: Vec<&String> =
                 missing.iter().filter(|token| token.starts_with(&format!("bad{index}x"))).collect();
@@ -167,22 +187,21 @@ impl Scenario for Malformed {
     }
 }
 
-/// Every subject something listens to.
 /// The subjects, each with the process that may publish there.
 fn all_subjects() -> Result<Vec<Subject>, Error> {
     let node = NODE.parse().map_err(|_| Error::State)?;
-    let subject = |sender, subject: String, has_dead_letters| Subject { sender, subject, has_dead_letters };
+    let subject = |sender, subject: String, letters| Subject { sender, subject, letters };
     Ok(vec![
-        subject(Member::Apiserver, subjects::COMMANDS.to_owned(), true),
-        subject(Member::Agent, subjects::report(&node), true),
+        subject(Member::Apiserver, subjects::COMMANDS.to_owned(), Letters::All),
+        subject(Member::Agent, subjects::report(&node), Letters::FirstOfNode),
         // Agents reject orders without a signature before they read them.
-        subject(Member::Scheduler, subjects::order(&node), false),
-        subject(Member::Apiserver, subjects::inspect(&node), true),
-        subject(Member::Apiserver, subjects::QUERY_LEADER.to_owned(), true),
-        subject(Member::Apiserver, subjects::QUERY_STANDBY.to_owned(), true),
-        subject(Member::Scheduler, subjects::notice("proof"), true),
-        subject(Member::Scheduler, subjects::resync(&node), false),
-        subject(Member::Scheduler, subjects::EVENTS.to_owned(), false),
+        subject(Member::Scheduler, subjects::order(&node), Letters::None),
+        subject(Member::Apiserver, subjects::inspect(&node), Letters::FirstOfNode),
+        subject(Member::Apiserver, subjects::QUERY_LEADER.to_owned(), Letters::All),
+        subject(Member::Apiserver, subjects::QUERY_STANDBY.to_owned(), Letters::All),
+        subject(Member::Scheduler, subjects::notice("proof"), Letters::All),
+        subject(Member::Scheduler, subjects::resync(&node), Letters::None),
+        subject(Member::Scheduler, subjects::EVENTS.to_owned(), Letters::None),
     ])
 }
 
