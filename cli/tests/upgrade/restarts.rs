@@ -49,9 +49,10 @@ impl Cluster<'_> {
         ready(Process { child, url: format!("http://{listen}") }).await
     }
 
-    /// An apiserver with default settings; programs of this user, HAProxy too, need no token.
+    /// An apiserver with default settings; programs of this user, HAProxy too, need no token. All requests come from one address.
     async fn apiserver(&self, name: &str, listen: &str) -> Process {
-        let arguments = ["--name", name, "--listen", listen, "--nats", &self.nats, "--anonymous", OWN_USER];
+        let own = ["--name", name, "--listen", listen, "--nats", &self.nats];
+        let arguments = [&own[..], &["--anonymous", OWN_USER, "--requests-per-second", "0"]].concat();
         let child = self.start(name, &program("deployd-apiserver"), &arguments);
         ready(Process { child, url: format!("http://{listen}") }).await
     }
