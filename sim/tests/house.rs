@@ -237,7 +237,7 @@ fn idioms() -> impl Iterator<Item = String> {
     })
 }
 
-/// `NobodyRuns` and `nobody_runs` are `nobody runs`.
+/// Splits an identifier into words: `OldPodsFirst` and `old_pods_first` become `old pods first`.
 fn split_identifiers(text: &str) -> String {
     let mut words = String::new();
     for letter in text.chars() {
