@@ -32,6 +32,7 @@ use crate::name_claim::{self, Claim, Taken};
 use crate::policy::{self, NodePolicy};
 use crate::shell::disk::Disk;
 use crate::shell::executor::{self, ContainerRules, Executor};
+use crate::shell::prober::Prober;
 use crate::shell::publisher::Publisher;
 use crate::shell::subscriptions::{self, Subscriptions};
 use crate::shell::{INPUTS, Shell};
@@ -108,6 +109,7 @@ impl App {
             core: Core::new(Settings { identity, incarnation, ..settings(&config, &node, facts) }, ledger),
             clock,
             inputs,
+            prober: Prober::new(Arc::clone(&engine), sender.clone()),
             executor: Executor::new(engine, ContainerRules { host, policy }, sender.clone(), metrics.clone()),
             publisher,
             disk: Disk::start(file, sender),

@@ -142,7 +142,7 @@ pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Result<Pl
         memory: container.memory(),
         cpu_quota: cpu_quota(container, host.quota_cores),
         throttles: host.throttles.clone(),
-        health: health(spec, container),
+        health: health(spec),
         volume_dirs: volume_dirs(host, pod, spec, container, index),
         restraints: None,
     })
@@ -219,11 +219,12 @@ fn cpu_quota(container: &ContainerSpec, quota_cores: u32) -> i64 {
     i64::try_from(alone.cpu_millis(quota_cores.saturating_mul(1000))).unwrap_or(i64::MAX)
 }
 
-fn health(spec: &PodSpec, container: &ContainerSpec) -> Option<HealthPlan> {
+fn health(spec: &PodSpec) -> Option<HealthPlan> {
     let HealthOptions { interval, timeout, retries } = spec.health_config.options.used();
     let command = match spec.health_config.cmd.as_str() {
         "none" => return Some(HealthPlan { test: vec!["NONE".to_owned()], ..HealthPlan::default() }),
-        "" => annotated_check(spec, container, timeout)?,
+        // A check in the annotation is one of the agent's.
+        "" => return None,
         command => format!("{command} || exit 1"),
     };
     Some(HealthPlan {
@@ -232,16 +233,6 @@ fn health(spec: &PodSpec, container: &ContainerSpec) -> Option<HealthPlan> {
         timeout: timeout.saturating_mul(NANOSECONDS),
         retries,
     })
-}
-
-/// The older form of a health check: a URL path in the annotation.
-fn annotated_check(spec: &PodSpec, container: &ContainerSpec, timeout: i64) -> Option<String> {
-    let annotation: serde_json::Value = serde_json::from_str(&spec.annotation).ok()?;
-    let path = annotation.get("healthcheck")?.as_str()?;
-    let port = container.expose;
-    Some(format!(
-        "echo $(curl -m {timeout} -s -o /dev/null -w '%{{http_code}}\\n' http://localhost:{port}{path}) | grep -Eq \"^[2-3]..$\" || exit 1"
-    ))
 }
 
 /// Converts an inspect document; none when the container is not `owner`'s.

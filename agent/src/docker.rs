@@ -6,6 +6,7 @@
 
 mod calls;
 mod create;
+mod exec;
 mod images;
 mod in_progress;
 mod logs;

@@ -71,6 +71,7 @@ pub fn agent_input(input: &agent_io::Input) -> String {
         Input::ActionDone { action, result, .. } => {
             format!("action done: {} {}", self::action(action), action_result(result))
         }
+        Input::Checked { id, kind, result, .. } => format!("checked {} of {id}: {result:?}", kind.word()),
         Input::Fetched { image, result } => format!("fetched {image}: {result:?}"),
         Input::Engine(state) => format!("engine {state:?}"),
         Input::Bus { connected } => format!("bus connected {connected}"),
@@ -88,6 +89,7 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
         Effect::Reply { inbox, reply } => format!("replies {inbox}: {reply:?}"),
         Effect::Perform { action, .. } => format!("performs: {}", self::action(action)),
         Effect::Fetch { image } => format!("fetches {image}"),
+        Effect::Check { id, kind, .. } => format!("checks {} of {id}", kind.word()),
         Effect::TakeInventory => "takes inventory".to_owned(),
         Effect::Publish(message) => format!("publishes {}", report(message)),
     }

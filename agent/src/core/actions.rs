@@ -189,7 +189,11 @@ impl Core {
     /// Records the exit of a container of `pod`.
     fn exit_read(&mut self, pod: &PodId, id: &str, now: Timestamp) {
         let Some(seen) = self.cache.container(id).filter(|seen| seen.phase == Phase::Exited) else { return };
-        let (index, exit) = (seen.identity.index, exit_of(seen));
+        let (index, mut exit) = (seen.identity.index, exit_of(seen));
+        if let Some(reason) = self.checks.take_restart_reason(id) {
+            exit.last_line =
+                [reason, exit.last_line].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
+        }
         let memory = self.memory_mut(pod);
         memory.exits.insert(index, exit);
         memory.exits_seen.insert(index, now);

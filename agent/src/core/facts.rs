@@ -24,6 +24,10 @@ pub(super) struct Known<'a> {
     pub(super) obeying: bool,
     /// One container per index.
     pub(super) containers: Vec<&'a ContainerSeen>,
+    /// The worst health of them.
+    pub(super) health: HealthState,
+    /// A check of the agent that fails, and why; empty when none does.
+    pub(super) failing_check: String,
     /// A container of it is being created, ordered or not.
     pub(super) creating: bool,
     pub(super) memory: &'a PodMemory,
@@ -44,7 +48,7 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
     }
     let containers = container_facts(known);
     let (state, last_error) = state(known);
-    let health = known.containers.iter().map(|c| c.health).max_by_key(|health| severity(*health)).unwrap_or_default();
+    let health = known.health;
     let fetch = known.ordered.and_then(|(assignment, _)| assignment.fetch.as_ref());
     let not_created = known.ordered.filter(|_| !known.memory.created);
     Some(PodFacts {
@@ -124,7 +128,8 @@ fn state(known: &Known<'_>) -> (RunState, String) {
     }
     let worst = known.containers.iter().map(|seen| state_of(seen)).max_by_key(|(state, _)| rank(*state));
     let (state, error) = worst.unwrap_or((RunState::Pending, ""));
-    let error = [error, &known.memory.live.last_error, known.last_error].into_iter().find(|text| !text.is_empty());
+    let errors = [error, &known.memory.live.last_error, known.last_error, &known.failing_check];
+    let error = errors.into_iter().find(|text| !text.is_empty());
     (state, error.map_or_else(|| address_text(known), str::to_owned))
 }
 
@@ -189,7 +194,8 @@ fn rank(state: RunState) -> u8 {
     }
 }
 
-fn severity(health: HealthState) -> u8 {
+/// A worse health has a higher severity.
+pub(super) fn severity(health: HealthState) -> u8 {
     match health {
         HealthState::None => 0,
         HealthState::Healthy => 1,

@@ -42,6 +42,7 @@ impl Core {
         for key in self.cache.take_dirty() {
             let acts = can_act && !is_spared(&self.ledger.order.spared, &key);
             let worked = catch_unwind(AssertUnwindSafe(|| {
+                self.update_checks(&key, now);
                 if acts {
                     self.reconcile_instance(&key, now, out);
                 }
@@ -211,6 +212,7 @@ impl Core {
             started_at: seen.started_at,
             grace: self.grace(&seen.identity.pod),
             spec_digest: digest_of(memory, seen),
+            fails_check: self.checks.demand_restart(&seen.id),
         }
     }
 
@@ -281,8 +283,11 @@ impl Core {
             self.cache.containers(key).filter(|seen| seen.identity.pod == *pod).collect();
         containers.sort_by_key(|seen| (seen.identity.index, seen.phase != Phase::Running, seen.started_at, &seen.id));
         containers.dedup_by_key(|seen| seen.identity.index);
+        let healths = containers.iter().map(|seen| self.checks.health(seen));
         facts::of(&facts::Known {
             ordered: ordered.zip(spec.map(Arc::as_ref)),
+            health: healths.max_by_key(|health| facts::severity(*health)).unwrap_or_default(),
+            failing_check: containers.iter().find_map(|seen| self.checks.problem(&seen.id)).unwrap_or_default(),
             obeying: self.ledger.order.fence != Fence::default(),
             containers,
             creating: self.in_flight.contains(pod) || self.cache.state(key).is_some_and(|state| state.is_creating(pod)),

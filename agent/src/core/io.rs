@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use contract::check::{CheckKind, Probe};
 use contract::exit::ExitFacts;
 use contract::labels::{Identity, Owner};
 use contract::order::{Order, OrderMessage, OrderReply};
@@ -15,6 +16,7 @@ use contract::report::{EngineState, NodeFacts, ReportMessage};
 use contract::spec::PodSpec;
 use contract::state::HealthState;
 use contract::time::Timestamp;
+use planner::check::CheckResult;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -47,6 +49,15 @@ pub enum Input {
         action: Action,
         /// On success the container afterwards; none when it is gone.
         result: Result<Option<ContainerSeen>, ActionFailure>,
+    },
+    /// A check ended.
+    Checked {
+        /// Docker's id of the container.
+        id: String,
+        /// As in [`Effect::Check`].
+        started_at: Timestamp,
+        kind: CheckKind,
+        result: CheckResult,
     },
     /// A pull ended.
     Fetched {
@@ -124,6 +135,19 @@ pub enum Effect {
     /// Pull the image unless it is present; reply with `Fetched`. It may take minutes and belongs to no instance.
     Fetch {
         image: String,
+    },
+    /// Check a container once; reply with `Checked`. A container has at most one check of a kind in progress.
+    Check {
+        /// Docker's id of the container.
+        id: String,
+        /// Its start, by Docker's clock: a result that arrives after the next start counts for nothing.
+        started_at: Timestamp,
+        kind: CheckKind,
+        probe: Probe,
+        /// Where it is reached; empty when it has no address.
+        ip: String,
+        /// Deadline.
+        within: Duration,
     },
     /// List all containers of this node; reply with `Inventory`.
     TakeInventory,
@@ -277,6 +301,13 @@ pub struct WellMemory {
     /// Last start of its containers at that time, by Docker's clock: after a later start it must become healthy again, even
     /// when the agent did not see it unhealthy.
     pub started_at: Timestamp,
+}
+
+impl WellMemory {
+    /// Whether the pod was healthy after this start of its containers.
+    pub(super) fn covers(&self, started_at: Timestamp) -> bool {
+        self.since.happened() && self.started_at >= started_at
+    }
 }
 
 /// Timing and limits of the core.

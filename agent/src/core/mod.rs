@@ -8,6 +8,7 @@ pub mod mutants;
 
 mod actions;
 mod cache;
+mod checks;
 mod facts;
 mod images;
 mod inflight;
@@ -48,6 +49,7 @@ pub struct Core {
     order_digest: Digest,
     intake: orders::Intake,
     cache: cache::Cache,
+    checks: checks::Checks,
     images: images::Images,
     reporter: reports::Reporter,
     /// Kill timeouts of pods that left the order.
@@ -92,6 +94,7 @@ impl Core {
             ledger,
             intake: orders::Intake::default(),
             cache: cache::Cache::default(),
+            checks: checks::Checks::default(),
             images: images::Images::default(),
             reporter: reports::Reporter::new(),
             graces: BTreeMap::new(),
@@ -125,6 +128,7 @@ impl Core {
         self.cache.mark_due(now);
         self.request_inventory(now, &mut out);
         self.reconcile(now, &mut out);
+        self.start_checks(now, &mut out);
         self.flush_memory(now, &mut out);
         self.report(now, &mut out);
         out
@@ -138,7 +142,8 @@ impl Core {
         let heartbeat = self.can_report().then(|| self.next_heartbeat());
         let deferred = self.reporter.deferred_until().filter(|_| self.can_report());
         let inventory = self.inventory_due();
-        [heartbeat, deferred, inventory, self.cache.next_wait(), self.intake.wake_at()].into_iter().flatten().min()
+        let waits = [self.cache.next_wait(), self.checks.next_due(), self.intake.wake_at()];
+        [heartbeat, deferred, inventory].into_iter().chain(waits).flatten().min()
     }
 
     /// Orders by result, for the metrics.
@@ -168,6 +173,9 @@ impl Core {
                 }
             }
             Input::ActionDone { instance, action, result } => self.action_done(&instance, &action, result, now),
+            Input::Checked { id, started_at, kind, result } => {
+                self.check_finished((&id, started_at), kind, result, now);
+            }
             Input::Fetched { image, result } => self.fetched(&image, result, now),
             Input::Engine(state) => self.engine_is(state, now),
             Input::Bus { connected } => {

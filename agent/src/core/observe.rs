@@ -25,7 +25,7 @@ impl Core {
             let running: Vec<usize> =
                 of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();
             let complete = (0..count).all(|index| there.contains(&index));
-            let well = well(of_pod(), count);
+            let well = well(of_pod().map(|seen| (seen, self.checks.health(seen))), count);
             if count > 0 && (0..count).all(|index| running.contains(&index)) {
                 self.note_all_run(&pod);
             }
@@ -101,11 +101,12 @@ pub(super) fn digest_of<'a>(memory: Option<&'a PodMemory>, seen: &'a ContainerSe
 }
 
 /// The last start of a pod's containers when all run and all health checks pass; none when one fails or none is checked.
-fn well<'a>(containers: impl Iterator<Item = &'a ContainerSeen>, count: usize) -> Option<Timestamp> {
-    let running: Vec<&ContainerSeen> = containers.filter(|seen| seen.phase == Phase::Running).collect();
-    let indices: BTreeSet<usize> = running.iter().map(|seen| seen.identity.index).collect();
-    let is_checked = running.iter().any(|seen| seen.health == HealthState::Healthy);
-    let is_ill = |seen: &&ContainerSeen| matches!(seen.health, HealthState::Starting | HealthState::Unhealthy);
-    let is_well = is_checked && indices.len() >= count && !running.iter().any(is_ill);
-    running.iter().map(|seen| seen.started_at).max().filter(|_| is_well)
+fn well<'a>(containers: impl Iterator<Item = (&'a ContainerSeen, HealthState)>, count: usize) -> Option<Timestamp> {
+    let running: Vec<(&ContainerSeen, HealthState)> =
+        containers.filter(|(seen, _)| seen.phase == Phase::Running).collect();
+    let indices: BTreeSet<usize> = running.iter().map(|(seen, _)| seen.identity.index).collect();
+    let is_checked = running.iter().any(|(_, health)| *health == HealthState::Healthy);
+    let is_ill = |health: HealthState| matches!(health, HealthState::Starting | HealthState::Unhealthy);
+    let is_well = is_checked && indices.len() >= count && !running.iter().any(|(_, health)| is_ill(*health));
+    running.iter().map(|(seen, _)| seen.started_at).max().filter(|_| is_well)
 }

@@ -5,6 +5,7 @@
 
 pub mod disk;
 pub mod executor;
+pub mod prober;
 pub mod publisher;
 pub mod subscriptions;
 
@@ -22,6 +23,7 @@ use crate::core::io::{Effect, Input};
 use crate::metrics::Metrics;
 use disk::Disk;
 use executor::Executor;
+use prober::{Prober, Target};
 use publisher::Publisher;
 
 /// Queue of inputs. When it is full the tasks wait: orders stay in the NATS client, events in Docker's event stream.
@@ -36,6 +38,7 @@ pub struct Shell {
     pub clock: Clock,
     pub inputs: mpsc::Receiver<Input>,
     pub executor: Executor,
+    pub prober: Prober,
     pub publisher: Publisher,
     pub disk: Disk,
     pub metrics: Metrics,
@@ -69,6 +72,7 @@ impl Shell {
                     | Input::Inventory(_)
                     | Input::Inspected { .. }
                     | Input::ActionDone { .. }
+                    | Input::Checked { .. }
                     | Input::Fetched { .. }
                     | Input::FullReportRequested
                     | Input::Tick => {}
@@ -93,6 +97,9 @@ impl Shell {
             Effect::Publish(report) => self.publisher.report(report),
             Effect::Perform { instance, action } => self.executor.perform(instance, action),
             Effect::Fetch { image } => self.executor.fetch(image),
+            Effect::Check { id, started_at, kind, probe, ip, within } => {
+                self.prober.check(Target { id, started_at, kind, ip }, probe, within);
+            }
             Effect::TakeInventory => self.executor.inventory(),
         }
     }

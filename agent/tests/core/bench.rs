@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::check::CheckKind;
 use contract::labels::{Identity, Owner};
 use contract::order::{Assignment, Fetch, Order, OrderMessage, OrderReply};
 use contract::report::{EngineState, NodeFacts, PodFacts, Report, ReportMessage};
@@ -14,6 +15,7 @@ use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::{HealthState, RestartPolicy, TargetState};
 use contract::switches::Switches;
 use contract::time::Timestamp;
+use planner::check::CheckResult;
 use testkit::engine::FakeEngine;
 use testkit::random::Random;
 pub(super) use testkit::samples::{fence, pod};
@@ -140,6 +142,10 @@ pub(super) struct Bench {
     pub(super) actions: Vec<Action>,
     /// Requested pulls.
     pub(super) fetches: Vec<String>,
+    /// Checks that were made.
+    pub(super) checks: Vec<CheckKind>,
+    /// Why every check fails; none lets the engine decide.
+    pub(super) check_failure: Option<String>,
     pub(super) copy: Option<Report>,
     random: Random,
 }
@@ -158,6 +164,8 @@ impl Bench {
             published: Vec::new(),
             actions: Vec::new(),
             fetches: Vec::new(),
+            checks: Vec::new(),
+            check_failure: None,
             copy: None,
             random: Random::new(0),
         }
@@ -217,15 +225,19 @@ impl Bench {
     }
     /// As `settle`, but returns actions and pulls instead of performing them.
     pub(super) fn settle_but_actions(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
-        let (mut queue, mut actions): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
+        self.settle_but(effects, |effect| matches!(effect, Effect::Perform { .. } | Effect::Fetch { .. }))
+    }
+    /// As `settle`, but returns some effects instead of performing them.
+    pub(super) fn settle_but(&mut self, effects: Vec<Effect>, keeps: impl Fn(&Effect) -> bool) -> Vec<Effect> {
+        let (mut queue, mut kept): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
         while let Some(effect) = queue.pop_front() {
-            if matches!(effect, Effect::Perform { .. } | Effect::Fetch { .. }) {
-                actions.push(effect);
+            if keeps(&effect) {
+                kept.push(effect);
             } else if let Some(input) = self.perform(effect) {
                 queue.extend(self.feed(input));
             }
         }
-        actions
+        kept
     }
     pub(super) fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
@@ -249,6 +261,12 @@ impl Bench {
                 self.fetches.push(image.clone());
                 let result = self.engine.fetch(&image, &mut self.random);
                 Some(Input::Fetched { image, result })
+            }
+            Effect::Check { id, started_at, kind, .. } => {
+                self.checks.push(kind);
+                let failure = self.check_failure.clone().map(CheckResult::Failed);
+                let result = failure.unwrap_or_else(|| self.engine.check(&id));
+                Some(Input::Checked { id, started_at, kind, result })
             }
             Effect::TakeInventory => Some(Input::Inventory(self.inventory())),
             Effect::Publish(message) => {

@@ -79,6 +79,7 @@ impl History {
                 | Effect::Reply { .. }
                 | Effect::Perform { .. }
                 | Effect::Fetch { .. }
+                | Effect::Check { .. }
                 | Effect::TakeInventory => self.queue.push(effect),
             }
         }
@@ -159,8 +160,8 @@ impl History {
             }
             Effect::Fetch { image } => self.feed(Input::Fetched { image, result: Err(failure) }),
             Effect::Persist { id, .. } => self.feed(Input::Persisted { id, result: Err("full".to_owned()) }),
-            // A lost reply or inventory.
-            Effect::Reply { .. } | Effect::TakeInventory | Effect::Publish(_) => {}
+            // A lost reply, inventory or check.
+            Effect::Reply { .. } | Effect::Check { .. } | Effect::TakeInventory | Effect::Publish(_) => {}
         }
     }
 

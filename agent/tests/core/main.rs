@@ -1,6 +1,7 @@
 //! Tests of the core on a bench that simulates disk, Docker and schedulers.
 
 mod bench;
+mod checks;
 mod clocks;
 mod converge;
 mod dependencies;

@@ -24,6 +24,9 @@ use serde_json::Value;
 pub(crate) const SOCKET: &str = "/var/run/docker.sock";
 pub(crate) const IMAGE: &str = "deployd-test/demo:1";
 
+/// Label of the image: digest of the program in it.
+const DEMO_LABEL: &str = "demo";
+
 /// The containers and networks of one test.
 pub(crate) struct Cluster {
     pub(crate) raw: Docker,
@@ -199,7 +202,10 @@ impl Cluster {
         image
     }
     async fn ensure_image(&self) {
-        if self.raw.inspect_image(IMAGE).await.is_err() {
+        let known = self.raw.inspect_image(IMAGE).await.ok();
+        let labels = known.and_then(|image| image.config?.labels).unwrap_or_default();
+        // An engine may still have the image of an older demo.
+        if labels.get(DEMO_LABEL) != Some(&demo_digest()) {
             self.import(IMAGE).await;
         }
     }
@@ -210,7 +216,7 @@ impl Cluster {
             .from_src("-")
             .repo(repository)
             .tag(tag)
-            .changes(vec!["ENTRYPOINT [\"/demo\"]".to_owned()])
+            .changes(vec!["ENTRYPOINT [\"/demo\"]".to_owned(), format!("LABEL {DEMO_LABEL}={}", demo_digest())])
             .build();
         let body = bollard::body_full(archive.into());
         let mut lines = self.raw.create_image(Some(options), Some(body), None);
@@ -218,6 +224,10 @@ impl Cluster {
             line.expect("the engine takes the image");
         }
     }
+}
+
+fn demo_digest() -> String {
+    contract::digest::Digest::of_bytes(&std::fs::read(demo()).expect("the demo program")).to_string()
 }
 
 /// Now, in Docker's format.

@@ -5,6 +5,7 @@
 
 mod adapter;
 mod away;
+mod checks;
 mod conformance;
 mod crashes;
 mod docker;

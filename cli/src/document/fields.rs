@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use contract::check::Check;
 use contract::rollout::{
     Amount, AutoReschedule, Drain, FailBack, FailureAction, PodReplacement, Spread, Strategy, StrategyType, Topology,
     UnitType, UpdatePolicy,
 };
-use contract::spec::{CloudVolume, ContainerSpec, Dependency, PodGroupSpec, PodSpec};
+use contract::spec::{CloudVolume, ContainerSpec, Dependency, HealthConfig, PodGroupSpec, PodSpec};
 use contract::validate::Flaw;
 use serde_json::{Map, Value};
 
@@ -106,7 +107,16 @@ fn every_field_of_a_group() -> PodGroupSpec {
 
 fn every_field_of_a_pod() -> PodSpec {
     let container = ContainerSpec { cloud_volumes: vec![CloudVolume::default()], ..ContainerSpec::default() };
-    PodSpec { containers: vec![container], dependencies: vec![Dependency::default()], ..PodSpec::default() }
+    let check =
+        || Some(Check { http: "/".to_owned(), port: 1, command: vec![String::new()], ..every_number_of_a_check() });
+    let health_config =
+        HealthConfig { startup: check(), readiness: check(), liveness: check(), ..HealthConfig::default() };
+    let dependencies = vec![Dependency::default()];
+    PodSpec { containers: vec![container], dependencies, health_config, ..PodSpec::default() }
+}
+
+fn every_number_of_a_check() -> Check {
+    Check { container: 1, period: 1, timeout: 1, failures: 1, successes: 1, ..Check::default() }
 }
 
 /// Paths of members of `given` that `known` does not have. One item of a known list stands for all of them.

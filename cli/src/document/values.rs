@@ -39,7 +39,7 @@ enum Range {
 }
 
 /// Fields whose values are converted or checked here. A path begins at the group; `[]` means each item.
-const FIELDS: [(&str, ValueKind); 14] = [
+const FIELDS: [(&str, ValueKind); 20] = [
     ("RestartPolicy", ValueKind::Policy),
     ("MinReadySeconds", ValueKind::Seconds(Range::Any)),
     ("ProgressDeadlineSeconds", ValueKind::Seconds(Range::Any)),
@@ -52,6 +52,12 @@ const FIELDS: [(&str, ValueKind); 14] = [
     ("Pod.HealthConfig.options.interval", ValueKind::Seconds(Range::ZeroOr(10, 86_400))),
     ("Pod.HealthConfig.options.timeout", ValueKind::Seconds(Range::ZeroOr(3, 3_600))),
     ("Pod.HealthConfig.options.retries", ValueKind::Number(Range::ZeroOr(3, 1_000))),
+    ("Pod.HealthConfig.startup.period", ValueKind::Seconds(Range::Any)),
+    ("Pod.HealthConfig.startup.timeout", ValueKind::Seconds(Range::Any)),
+    ("Pod.HealthConfig.readiness.period", ValueKind::Seconds(Range::Any)),
+    ("Pod.HealthConfig.readiness.timeout", ValueKind::Seconds(Range::Any)),
+    ("Pod.HealthConfig.liveness.period", ValueKind::Seconds(Range::Any)),
+    ("Pod.HealthConfig.liveness.timeout", ValueKind::Seconds(Range::Any)),
     ("Pod.Containers[].MemoryLimit", ValueKind::Bytes),
     ("Pod.Containers[].CpuLimit", ValueKind::Cpu),
 ];

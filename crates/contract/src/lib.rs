@@ -8,7 +8,7 @@
 //! | folder | holds |
 //! |---|---|
 //! | [`access`] | roles, bindings, tokens and the audit log |
-//! | `desired` | desired state, as users write it: [`spec`], [`rollout`], [`ports`], [`dependency`], [`switches`], [`node`], [`policy`] |
+//! | `desired` | desired state, as users write it: [`spec`], [`check`], [`rollout`], [`ports`], [`dependency`], [`switches`], [`node`], [`policy`] |
 //! | `input` | checks and merges of user input: [`validate`], [`ranges`], [`strict`], [`lenient_json`], [`duplicate_fields`], [`patch`], [`rollout_fields`], [`callback_url`], [`callback_address`] |
 //! | `http` | bodies of the HTTP API: [`api`], [`node_view`], [`rollout_view`], [`docker_inspect`], [`exit`], [`state`] |
 //! | `messages` | apiserver to scheduler: [`command`], [`query`], [`backup`]; scheduler to agent and back: [`order`], [`report`], [`fence`], [`delta`], [`compact`], [`digest`]; scheduler to people: [`event`], [`notice`], [`history`] |
@@ -26,7 +26,7 @@ mod messages;
 mod stored;
 
 pub use basics::{backoff, bus, labels, name, pod_id, streams, subjects, time, wire};
-pub use desired::{dependency, node, policy, ports, rollout, spec, switches};
+pub use desired::{check, dependency, node, policy, ports, rollout, spec, switches};
 pub use http::{api, docker_inspect, exit, node_view, rollout_view, state};
 pub use input::{
     callback_address, callback_url, duplicate_fields, lenient_json, patch, ranges, rollout_fields, strict, validate,

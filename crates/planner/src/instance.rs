@@ -117,6 +117,8 @@ pub struct ObservedContainer<'a> {
     pub grace: Duration,
     /// Digest of the spec that it was created from or last updated to.
     pub spec_digest: &'a str,
+    /// A startup or liveness check of the agent fails.
+    pub fails_check: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -401,6 +403,12 @@ impl<'a> InstanceInput<'a> {
             (Activity::Leaving, _) => InstanceAction::Remove { id: container.id.to_owned(), grace: container.grace },
             (Activity::Running, TargetState::Stop) => stop(),
             (Activity::Running, TargetState::Run) if renew => stop(),
+            // The restart policy then starts it again, with back-off.
+            (Activity::Running, TargetState::Run)
+                if container.fails_check && !restarts_are_paused(self.switches, desired.pod) =>
+            {
+                stop()
+            }
             (Activity::Running, TargetState::Run) | (Activity::Created | Activity::Exited, TargetState::Stop) => {
                 InstanceAction::Nothing
             }

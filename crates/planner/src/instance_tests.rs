@@ -49,6 +49,8 @@ struct InputBuilder {
     live: Option<LiveUpdate>,
     /// Digests of containers that were not created from the spec "made".
     updated: BTreeMap<String, String>,
+    /// Containers that fail a startup or liveness check.
+    failing: BTreeSet<String>,
 }
 
 fn facts() -> InputBuilder {
@@ -61,6 +63,7 @@ fn facts() -> InputBuilder {
         next_images: None,
         live: None,
         updated: BTreeMap::new(),
+        failing: BTreeSet::new(),
     }
 }
 
@@ -140,6 +143,10 @@ impl InputBuilder {
         self.updated.insert(id.to_owned(), digest.to_owned());
         self
     }
+    fn failing(mut self, id: &str) -> Self {
+        self.failing.insert(id.to_owned());
+        self
+    }
     fn next_at(&self, now: Timestamp) -> InstanceAction {
         let desired = self.desired.iter().map(|(pod, assignment, spec, memory)| DesiredPod {
             pod,
@@ -166,6 +173,7 @@ impl InputBuilder {
             started_at: *started_at,
             grace: GRACE,
             spec_digest: self.updated.get(id).map_or("made", String::as_str),
+            fails_check: self.failing.contains(id),
         });
         InstanceInput { desired: desired.collect(), observed: seen.collect(), limits: LIMITS, switches: self.switches }
             .next_action(now)
@@ -591,4 +599,12 @@ proptest! {
             prop_assert!(removes);
         }
     }
+}
+
+#[test]
+fn a_container_that_fails_a_check_is_stopped_unless_restarts_are_switched_off() {
+    let seen = || facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Running);
+    assert_eq!(seen().next(), InstanceAction::Nothing);
+    assert_eq!(seen().failing("x").next(), InstanceAction::Stop { id: "x".to_owned(), grace: GRACE });
+    assert_eq!(seen().failing("x").switch(|switches| switches.hold_restarts = true).next(), InstanceAction::Nothing);
 }

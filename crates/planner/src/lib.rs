@@ -5,13 +5,14 @@
 //!
 //! * [`group`]: what the scheduler does to the instances of a group. [`rollout`]: how a rollout proceeds.
 //! * [`placement`], [`capacity`], [`expression`]: which nodes fit.
-//! * [`instance`], [`restart`], [`fence`]: what an agent does on its node.
+//! * [`instance`], [`restart`], [`check`], [`fence`]: what an agent does on its node.
 //! * [`liveness`], [`overdue`], [`view`], [`history`], [`notices`]: what reports mean.
 //! * [`dependency`], [`ports`], [`webhook`]: dependency pods, stream ports, retries of callbacks.
 
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 pub mod capacity;
+pub mod check;
 pub mod dependency;
 pub mod expression;
 pub mod fence;

@@ -14,6 +14,7 @@ use contract::report::EngineState;
 use contract::spec::PodSpec;
 use contract::state::HealthState;
 use contract::time::Timestamp;
+use planner::check::CheckResult;
 
 use crate::container::{Container, ContainerBehaviour, Origin};
 use crate::random::Random;
@@ -123,6 +124,18 @@ impl FakeEngine {
     /// One container, if `owner` owns it.
     pub fn look(&self, owner: &Owner, id: &str) -> Option<ContainerSeen> {
         self.containers.get(id)?.seen(owner, id)
+    }
+
+    /// The result of a check of the agent: it passes while the container runs, unless its image makes it ill.
+    pub fn check(&self, id: &str) -> CheckResult {
+        let Some(container) = self.containers.get(id) else { return CheckResult::Unknown };
+        match (container.phase, container.behaviour()) {
+            (Phase::Running, ContainerBehaviour::Ill) => CheckResult::Failed("status 503".to_owned()),
+            (Phase::Running, _) => CheckResult::Passed,
+            (Phase::Created | Phase::Exited | Phase::Removing | Phase::Dead, _) => {
+                CheckResult::Failed("connection refused".to_owned())
+            }
+        }
     }
 
     /// Performs an action, refuses it, or performs it and loses the answer.

@@ -1,7 +1,8 @@
 //! The demo workload: a small HTTP server whose answer names the instance.
 //!
 //! It is linked statically, so that a `FROM scratch` image can contain only it. It exits on SIGTERM, which process 1 of a
-//! container would otherwise ignore. Environment variables for tests:
+//! container would otherwise ignore. `/demo check` exits with 0 if the server of its container accepts connections; `/demo serve PORT` listens on
+//! another port. Environment variables for tests:
 //!
 //! * `DEMO_EXIT_AFTER_MS`, `DEMO_EXIT_CODE`: exit after a while with this code.
 //! * `DEMO_EAT_MEMORY_AFTER_MS`: allocate memory after a while until the kernel kills it.
@@ -20,6 +21,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 fn main() -> io::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("check") {
+        return TcpStream::connect(("127.0.0.1", port())).map(drop);
+    }
     if let Some(user) = number("DEMO_USER").and_then(|n| u32::try_from(n).ok()) {
         return Err(become_user(user));
     }
@@ -49,7 +53,7 @@ fn main() -> io::Result<()> {
             lose_database(&address, &read.map_or_else(|error| error.to_string(), |_| "disconnected".to_owned()));
         });
     }
-    let port = number("PORT").and_then(|n| u16::try_from(n).ok()).unwrap_or(8080);
+    let port = port();
     let listener = TcpListener::bind(("0.0.0.0", port))?;
     println!("demo listens on {port}");
     for stream in listener.incoming() {
@@ -83,6 +87,11 @@ fn eat() {
         // Keeps the compiler from optimising the writes away.
         std::hint::black_box(&eaten);
     }
+}
+
+fn port() -> u16 {
+    let given = std::env::args().nth(2).and_then(|text| text.parse().ok());
+    given.or_else(|| u16::try_from(number("PORT")?).ok()).unwrap_or(8080)
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -15,6 +15,7 @@ use contract::subjects;
 use contract::time::Timestamp;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Message, Subscription};
+use planner::check::CheckResult;
 use tokio::sync::watch;
 
 use crate::load::engine::DelayedEngine;
@@ -175,6 +176,9 @@ impl Node {
                 None
             }
             Effect::Fetch { image } => Some(Input::Fetched { image, result: Ok(()) }),
+            Effect::Check { id, started_at, kind, .. } => {
+                Some(Input::Checked { id, started_at, kind, result: CheckResult::Passed })
+            }
             Effect::TakeInventory => Some(Input::Inventory(self.engine.inventory())),
             Effect::Publish(report) => {
                 self.counts.reports.fetch_add(1, Ordering::Relaxed);

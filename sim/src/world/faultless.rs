@@ -260,6 +260,10 @@ impl FaultlessWorld {
                 Some(agent_io::Input::ActionDone { instance, action, result })
             }
             agent_io::Effect::Fetch { image } => Some(agent_io::Input::Fetched { image, result: Ok(()) }),
+            agent_io::Effect::Check { id, started_at, kind, .. } => {
+                let result = self.engines[node].check(&id);
+                Some(agent_io::Input::Checked { id, started_at, kind, result })
+            }
             agent_io::Effect::TakeInventory => Some(agent_io::Input::Inventory(self.engines[node].inventory(&owner))),
             agent_io::Effect::Publish(message) => {
                 self.tell(Input::Report(message));

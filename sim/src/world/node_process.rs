@@ -221,6 +221,12 @@ impl World {
                 let delay = self.random.span(5, 8_000);
                 self.queue.after(delay, Event::Node { node, life, what: AtNode::Fetch(image) });
             }
+            Effect::Check { id, started_at, kind, .. } => {
+                let delay = self.random.span(1, 200);
+                let result = self.engines[self.nodes[node].engine].check(&id);
+                let input = Box::new(Input::Checked { id, started_at, kind, result });
+                self.queue.after(delay, Event::Node { node, life, what: AtNode::Input(input) });
+            }
             Effect::TakeInventory => {
                 let delay = self.random.span(2, 60);
                 self.queue.after(delay, Event::Node { node, life, what: AtNode::List });

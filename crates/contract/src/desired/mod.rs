@@ -1,5 +1,6 @@
 //! Desired state, as users write it.
 
+pub mod check;
 pub mod dependency;
 pub mod node;
 pub mod policy;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::check::Check;
 use crate::ranges;
 use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, Topology, UpdatePolicy};
 use crate::state::{DependencyPolicy, RestartPolicy};
@@ -277,14 +278,24 @@ pub struct PrevState {
     pub ips: Vec<String>,
 }
 
-/// Health check of a pod, as Docker runs it.
+/// Health checks of a pod: one that Docker runs, and those that the agent performs. A container is healthy when all that it
+/// has pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthConfig {
-    /// Shell command; `none` disables the check of the image.
+    /// Shell command that Docker runs in each container; `none` disables the check of the image.
     pub cmd: String,
-    /// Timing of the check.
+    /// Timing of `cmd`.
     pub options: HealthOptions,
+    /// The container has started. Until it passes, the two other checks wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup: Option<Check>,
+    /// The instance can serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<Check>,
+    /// The container works; otherwise the agent restarts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liveness: Option<Check>,
 }
 
 /// Timing of a health check. Values below the minimum of [`ranges`] are raised to it.

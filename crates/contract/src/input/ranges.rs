@@ -78,6 +78,14 @@ pub const HEALTH_INTERVAL: Range =
 pub const HEALTH_TIMEOUT: Range = Range::new("Pod.HealthConfig.options.timeout", 3, 3_600, Plain::Clamped).or_unset();
 /// Consecutive failures until unhealthy; default 3.
 pub const HEALTH_RETRIES: Range = Range::new("Pod.HealthConfig.options.retries", 3, 1_000, Plain::Clamped).or_unset();
+/// Seconds between two checks of the agent.
+pub const CHECK_PERIOD: Range = Range::new("Pod.HealthConfig.*.period", 1, 86_400, Plain::Refused).or_unset();
+/// Timeout of a check of the agent, in seconds.
+pub const CHECK_TIMEOUT: Range = Range::new("Pod.HealthConfig.*.timeout", 1, 3_600, Plain::Refused).or_unset();
+/// Failures in a row after which a check of the agent fails.
+pub const CHECK_FAILURES: Range = Range::new("Pod.HealthConfig.*.failures", 1, 1_000, Plain::Refused).or_unset();
+/// Successes in a row after which a failed check of the agent passes again.
+pub const CHECK_SUCCESSES: Range = Range::new("Pod.HealthConfig.*.successes", 1, 1_000, Plain::Refused).or_unset();
 /// CPU level in sixteenths of the quota cores; 0 counts as level 2.
 pub const CPU_LIMIT: Range = Range::new("Pod.Containers[].CpuLimit", 0, 8, Plain::ClampedAbove);
 /// Memory limit in bytes; 0 means unlimited. The limit is 1 PiB, so that sums over 16 containers fit.
@@ -105,13 +113,17 @@ pub const INITIAL_DELAY_SECONDS: Range =
     Range::new("Topology.AutoReschedule.InitialDelaySeconds", 0, LONGEST_WAIT, Plain::Refused);
 
 /// All ranges. Amounts (a count or a percentage) are checked in `validate`.
-pub const ALL: [Range; 18] = [
+pub const ALL: [Range; 22] = [
     NUM_INSTANCES,
     SETUP_TIME,
     KILL_TIMEOUT,
     HEALTH_INTERVAL,
     HEALTH_TIMEOUT,
     HEALTH_RETRIES,
+    CHECK_PERIOD,
+    CHECK_TIMEOUT,
+    CHECK_FAILURES,
+    CHECK_SUCCESSES,
     CPU_LIMIT,
     MEMORY_LIMIT,
     EXPOSE,

@@ -9,8 +9,11 @@ use crate::rollout_fields;
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::validate::Flaw;
 
-/// The fields that the original API defines, by path.
-const FIELDS: [(&str, &[&str]); 9] = [
+/// The fields of a check that the agent performs.
+const CHECK_FIELDS: &[&str] = &["http", "port", "command", "container", "period", "timeout", "failures", "successes"];
+
+/// The fields that the original API defines, by path, and those of checks.
+const FIELDS: [(&str, &[&str]); 12] = [
     ("", &["Name", "Namespace", "Version", "CreatedAt", "UpdatedAt", "Pod", "NumInstances", "RestartPolicy"]),
     (
         "Pod",
@@ -61,7 +64,10 @@ const FIELDS: [(&str, &[&str]); 9] = [
     ("Pod.Containers[].LogConfig", &["Type", "Config"]),
     ("Pod.Dependencies[]", &["PodName", "Policy"]),
     ("Pod.PrevState", &["NodeName", "IPs"]),
-    ("Pod.HealthConfig", &["cmd", "options"]),
+    ("Pod.HealthConfig", &["cmd", "options", "startup", "readiness", "liveness"]),
+    ("Pod.HealthConfig.startup", CHECK_FIELDS),
+    ("Pod.HealthConfig.readiness", CHECK_FIELDS),
+    ("Pod.HealthConfig.liveness", CHECK_FIELDS),
     ("Pod.HealthConfig.options", &["interval", "timeout", "retries"]),
 ];
 
@@ -184,7 +190,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::spec::{CloudVolume, ContainerSpec, Dependency};
+    use crate::check::Check;
+    use crate::spec::{CloudVolume, ContainerSpec, Dependency, HealthConfig};
 
     fn flaws(document: &Value) -> Vec<String> {
         let members = document.as_object().expect("an object");
@@ -234,8 +241,21 @@ mod tests {
     #[test]
     fn the_tables_contain_exactly_the_serialised_fields() {
         let container = ContainerSpec { cloud_volumes: vec![CloudVolume::default()], ..ContainerSpec::default() };
-        let pod =
-            PodSpec { containers: vec![container], dependencies: vec![Dependency::default()], ..PodSpec::default() };
+        let (word, number) = ("a".to_owned(), 1);
+        let check = Check {
+            http: word.clone(),
+            port: number,
+            command: vec![word],
+            container: number,
+            period: number,
+            timeout: number,
+            failures: number,
+            successes: number,
+        };
+        let of = || Some(check.clone());
+        let health_config = HealthConfig { startup: of(), readiness: of(), liveness: of(), ..HealthConfig::default() };
+        let dependencies = vec![Dependency::default()];
+        let pod = PodSpec { containers: vec![container], dependencies, health_config, ..PodSpec::default() };
         let written = serde_json::to_value(PodGroupSpec { pod, ..PodGroupSpec::default() }).expect("a value");
         for (path, known) in FIELDS {
             let steps = path.split(['.', '[', ']']).filter(|step| !step.is_empty());

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::check::{Check, CheckKind};
 use crate::labels::RESERVED_PREFIX;
 use crate::name;
 use crate::ports;
@@ -189,8 +190,41 @@ fn check_pod(pod: &PodSpec, at: &str, flaws: &mut Flaws) {
     flaws.count(format!("{at}.Filters"), pod.filters.len(), MOST_FILTERS);
     flaws.count(format!("{at}.Labels"), pod.labels.len(), MOST_LABELS);
     flaws.count(format!("{at}.Dependencies"), pod.dependencies.len(), MOST_DEPENDENCIES);
+    for kind in CheckKind::ALL {
+        if let Some(check) = pod.health_config.check(kind) {
+            check_health(check, pod.containers.len(), &format!("{at}.HealthConfig.{}", kind.word()), flaws);
+        }
+    }
     for (index, container) in pod.containers.iter().enumerate() {
         check_container(container, &format!("{at}.Containers[{index}]"), flaws);
+    }
+}
+
+/// Validates a check that the agent performs.
+fn check_health(check: &Check, containers: usize, at: &str, flaws: &mut Flaws) {
+    for (name, written, range) in [
+        ("period", check.period, ranges::CHECK_PERIOD),
+        ("timeout", check.timeout, ranges::CHECK_TIMEOUT),
+        ("failures", check.failures, ranges::CHECK_FAILURES),
+        ("successes", check.successes, ranges::CHECK_SUCCESSES),
+        ("port", check.port, ranges::EXPOSE),
+    ] {
+        flaws.range(format!("{at}.{name}"), written, range);
+    }
+    flaws.count(format!("{at}.command"), check.command.len(), MOST_WORDS);
+    if check.probe().is_none() {
+        flaws.add(at, "must have either http and port, or port alone for TCP, or command");
+    }
+    let is_path =
+        check.http.starts_with('/') && check.http.len() <= 1024 && check.http.bytes().all(|b| b.is_ascii_graphic());
+    if !check.http.is_empty() && !is_path {
+        flaws.add(format!("{at}.http"), "must be a URL path such as /healthz: printable ASCII, at most 1,024 bytes");
+    }
+    if usize::try_from(check.container).map_or(true, |index| index >= containers.max(1)) {
+        flaws.add(
+            format!("{at}.container"),
+            format!("must be the index of a container, from 0, is {}", check.container),
+        );
     }
 }
 

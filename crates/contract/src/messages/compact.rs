@@ -111,6 +111,7 @@ fn thin(value: &mut Value, default: &Value) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use crate::check::Check;
     use crate::fence::{Fence, Term};
     use crate::order::Assignment;
     use crate::pod_id::PodId;
@@ -175,7 +176,13 @@ mod tests {
             setup_time: 1,
             kill_timeout: 2,
             prev_state: PrevState { node_name: String::new(), ips: vec![text()] },
-            health_config: HealthConfig { cmd: String::new(), options },
+            health_config: HealthConfig {
+                cmd: String::new(),
+                options,
+                startup: Some(Check { port: 1, ..Check::default() }),
+                readiness: None,
+                liveness: Some(Check { command: vec![text()], ..Check::default() }),
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Decides what a spec change means for existing containers: nothing, new resource limits, or recreation.
 
-use contract::spec::{ContainerSpec, PodSpec};
+use contract::spec::{ContainerSpec, HealthConfig, PodSpec};
 use contract::time::Timestamp;
 
 /// Whether containers created from `before` must be recreated for `after`. Times, placement and timeouts do not reach the
@@ -29,7 +29,12 @@ fn reaching_the_engine(spec: &PodSpec) -> PodSpec {
         containers: spec.containers.iter().map(container).collect(),
         labels: spec.labels.clone(),
         annotation: spec.annotation.clone(),
-        health_config: spec.health_config.clone(),
+        // The agent performs the other checks itself.
+        health_config: HealthConfig {
+            cmd: spec.health_config.cmd.clone(),
+            options: spec.health_config.options.clone(),
+            ..HealthConfig::default()
+        },
         ..PodSpec::default()
     }
 }
