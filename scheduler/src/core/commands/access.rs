@@ -90,38 +90,25 @@ pub(super) fn authorize(state: &State, verb: &Verb, principal: &Principal) -> Re
     let right = verb.right();
     let denied =
         |object: String| Refusal::Denied { principal: principal.name.clone(), right: right.word().to_owned(), object };
-    let may = |namespace: Option<&str>, object: &dyn Fn() -> String, unknown: Refusal| match namespace {
+    let judged = |namespace: Option<&str>, object: &str, unknown: Refusal| match namespace {
+        // A right in all namespaces extends to objects that cannot be read, whose namespace is not known.
         _ if principal.may(right, namespace) => Ok(()),
-        // An object of another namespace looks like one that does not exist.
-        Some(namespace) if !principal.may(Right::Read, Some(namespace)) => Err(unknown),
-        Some(_) | None => Err(denied(object())),
+        Some(namespace) if principal.may(Right::Read, Some(namespace)) => Err(denied(object.to_owned())),
+        // An object of another namespace looks like one that does not exist, to every command.
+        Some(_) | None if principal.may_somewhere(right) => Err(unknown),
+        Some(_) | None => Err(denied(object.to_owned())),
     };
     match verb.target() {
         CommandTarget::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
         CommandTarget::New(namespace) => Err(denied(format!("in the namespace {namespace:?}"))),
         CommandTarget::Cluster if principal.may(right, None) => Ok(()),
         CommandTarget::Cluster => Err(denied("the cluster".to_owned())),
-        CommandTarget::Group(name) => match state.groups.get(name).map(|group| group.record.spec.namespace.as_str()) {
-            Some(namespace) => may(Some(namespace), &|| name.to_string(), Refusal::GroupUnknown),
-            None if principal.may_somewhere(right) => Ok(()),
-            None => Err(denied(name.to_string())),
-        },
-        CommandTarget::Dependency(name) => match dependency_namespace(state, name) {
-            Some(namespace) => may(Some(namespace), &|| name.to_owned(), Refusal::DependencyUnknown)
-                .and_then(|()| stays_allowed(verb, principal, &denied)),
-            None if principal.may_somewhere(right) => Ok(()),
-            None => Err(denied(name.to_owned())),
-        },
-    }
-}
-
-/// A dependency pod must not leave the namespaces that its client may change.
-fn stays_allowed(verb: &Verb, principal: &Principal, denied: &dyn Fn(String) -> Refusal) -> Result<(), Refusal> {
-    match verb {
-        Verb::UpdateDependency { pod } if !principal.may(verb.right(), Some(&pod.namespace)) => {
-            Err(denied(format!("in the namespace {:?}", pod.namespace)))
+        CommandTarget::Group(name) => {
+            let group = state.groups.get(name);
+            let namespace = group.map(|group| group.record.spec.namespace.as_str());
+            judged(namespace, name.as_str(), Refusal::GroupUnknown)
         }
-        _ => Ok(()),
+        CommandTarget::Dependency(name) => judged(dependency_namespace(state, name), name, Refusal::DependencyUnknown),
     }
 }
 

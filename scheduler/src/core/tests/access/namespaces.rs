@@ -48,3 +48,40 @@ fn an_undo_does_not_return_to_a_revision_of_another_namespace() {
     let refused = rig.by_admin("b3", undo);
     assert!(refused.contains("revision belongs to the namespace \\\"vault\\\""), "{refused}");
 }
+
+#[test]
+fn an_object_that_cannot_be_read_is_removed_only_by_clients_of_all_namespaces() {
+    let mut rig = with_bank();
+    let portal = Verb::CreateDependency { pod: Box::new(spec("portal", 1).pod) };
+    assert_eq!(rig.by_admin("b2", portal), "Accepted");
+    assert_eq!(rig.by_admin("t2", Verb::CreateToken { token: token_record(2, &["deployer"]) }), "Accepted");
+    let removals = || {
+        let removed = Verb::RemoveDependency { name: group("portal"), force: true };
+        [(keys::group(&group("bank.web")), remove("bank.web")), (keys::dependency(&group("portal")), removed)]
+    };
+    for (key, _) in removals() {
+        rig.store.insert(key, b"?".to_vec());
+    }
+    rig.elect();
+    for (number, (key, verb)) in removals().into_iter().enumerate() {
+        let refused = rig.by_shop(&format!("c{number}"), verb);
+        assert!(refused.contains("Unknown"), "{refused}");
+        assert!(rig.store.contains_key(&key), "{key}");
+    }
+    for (number, (key, verb)) in removals().into_iter().enumerate() {
+        assert_eq!(rig.by_token(&format!("d{number}"), verb, token(2).proof()), "Accepted");
+        assert!(!rig.store.contains_key(&key), "{key}");
+    }
+}
+
+#[test]
+fn a_drift_does_not_tell_whether_a_foreign_group_exists() {
+    let mut rig = with_bank();
+    let drift = |name: &str| {
+        let drift = Drift { from: node("a"), to: None, force: false, instance: None };
+        Verb::Drift { drift, group: Some(group(name)) }
+    };
+    assert_eq!(rig.by_shop("c1", drift("bank.web")), "Refused(GroupUnknown)");
+    assert_eq!(rig.by_shop("c2", drift("bank.none")), "Refused(GroupUnknown)");
+    assert_eq!(rig.by_admin("c3", drift("bank.none")), "Accepted", "as in the original");
+}
