@@ -247,10 +247,17 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether the leader accepts it while the cluster is read-only. `Configure` must pass, or read-only mode could not
-    /// end.
+    /// Whether the leader may accept it while the cluster is read-only. `Configure` must pass, or read-only mode could not
+    /// end. So must everything that takes access away: an operator who makes the cluster read-only during an attack needs it.
+    /// [`passes_read_only`](crate::access::routes::passes_read_only) has the same rule for requests.
     pub fn passes_read_only(&self) -> bool {
-        matches!(self, Self::Configure { .. } | Self::ReportRefused { .. })
+        match self {
+            Self::Configure { .. } | Self::ReportRefused { .. } => true,
+            Self::RevokeToken { .. } | Self::RevokeJoinToken { .. } | Self::EnforceAccess { enforced: true } => true,
+            // The leader refuses it for a node without a key.
+            Self::Node { change: NodeChange::Remove { .. }, .. } => true,
+            _ => false,
+        }
     }
 }
 

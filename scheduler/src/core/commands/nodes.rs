@@ -126,6 +126,9 @@ fn set_node_intent(leading: &mut Leading<'_>, node: &NodeName, intent: NodeInten
 fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Result<Bundle, Refusal> {
     // Without its key the agent cannot connect to NATS, so the leader need not wait until it is silent.
     let has_key = leading.state.joins.key(node).is_some();
+    if !has_key && leading.state.cluster.switches().refuses_changes() {
+        return Err(Refusal::ReadOnly);
+    }
     if !has_key {
         must_be_silent(leading, node)?;
     }
