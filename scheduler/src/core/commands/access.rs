@@ -123,23 +123,24 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         return None;
     }
     let credentials = command.credentials.as_deref();
-    let text = |get: fn(&Credentials) -> &String| credentials.map(get).cloned().unwrap_or_default();
+    // An apiserver that was taken over invents all of them, and each becomes a record.
+    let text = |get: fn(&Credentials) -> &String| shortened(credentials.map(get).cloned().unwrap_or_default());
     let (object, namespace) = object(leading.state, &command.verb);
     let proven = credentials.and_then(|credentials| match &credentials.proof {
-        Some(Proof::Token(proof)) => Some(proof.id.clone()),
+        Some(Proof::Token(proof)) => Some(shortened(proof.id.clone())),
         Some(Proof::Anonymous(_)) | None => None,
     });
     Some(AuditRecord {
         number: 0,
         at: leading.now,
-        principal: client.map(|client| client.principal.name.clone()).unwrap_or_default(),
+        principal: client.map(|client| shortened(client.principal.name.clone())).unwrap_or_default(),
         token: client.and_then(|client| client.token.clone()).or(proven),
         said_by: shortened(command.by.clone()),
         peer: text(|credentials| &credentials.peer),
         apiserver: text(|credentials| &credentials.apiserver),
         verb: verb_name(&command.verb),
         object: shortened(object),
-        namespace,
+        namespace: shortened(namespace),
         refused: None,
         requests: refused_requests(&command.verb),
         command: command.id.clone(),

@@ -23,3 +23,18 @@ fn access_can_be_taken_away_while_the_cluster_is_read_only() {
     assert_eq!(rig.by_admin("m2", Verb::EnforceAccess { enforced: true }), "Accepted");
     assert_eq!(rig.by_admin("r1", Verb::RevokeToken { id: token(1).id }), "Accepted");
 }
+
+#[test]
+fn texts_that_an_apiserver_invents_are_short_in_the_audit_log() {
+    let mut rig = enforced();
+    let long = "x".repeat(900_000);
+    let mut delivery = rig.delivery("c1", in_namespace("web", &long));
+    let proof = Some(Proof::Token(TokenProof { id: long.clone(), half: String::new() }));
+    let command = delivery.command.as_mut().expect("a command");
+    command.by = long.clone();
+    command.credentials = Some(Box::new(Credentials { apiserver: long.clone(), peer: long, proof }));
+    rig.run(Input::Command(delivery));
+    let (_, records) = rig.audit();
+    let size = serde_json::to_vec(&records[0]).expect("JSON").len();
+    assert!(size < 2_000, "{size} bytes");
+}
