@@ -138,7 +138,7 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         said_by: shortened(command.by.clone()),
         peer: text(|credentials| &credentials.peer),
         apiserver: text(|credentials| &credentials.apiserver),
-        verb: verb_name(&command.verb),
+        verb: command.verb.name().to_owned(),
         object: shortened(object),
         namespace: shortened(namespace),
         refused: None,
@@ -184,12 +184,6 @@ fn object(state: &State, verb: &Verb) -> (String, String) {
             CommandTarget::New(_) | CommandTarget::Cluster => (String::new(), String::new()),
         },
     }
-}
-
-/// The name of the variant, as in the JSON of a command.
-fn verb_name(verb: &Verb) -> String {
-    let shown = format!("{verb:?}");
-    shown.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
 }
 
 pub(super) fn shortened(mut text: String) -> String {
