@@ -117,6 +117,8 @@ impl Leading<'_> {
             Ok(Err(refusal)) => (Bundle::default(), Decision::Refused(refusal)),
             Err(panic) => {
                 self.restore_scope(scope);
+                // Commands about objects change some of it too: the removal of a node deletes its key.
+                self.restore_scope(Scope::Cluster);
                 let reason =
                     format!("the scheduler panicked while it applied the command: {panic}; please report this");
                 (Bundle::default(), Decision::Refused(Refusal::Unfit { reason }))

@@ -1,8 +1,24 @@
 //! Access and its audit log when a change is not stored, not readable, or made while the cluster is read-only.
 
+use contract::access::join::{Join, JoinTokenRecord};
 use contract::node::NodeChange;
 
 use super::*;
+
+impl Rig {
+    /// Runs a command of the admin whose transaction the store refuses for its content.
+    fn refused_by_store(&mut self, id: &str, verb: Verb) -> String {
+        let mut delivery = self.delivery(id, verb);
+        let proof = Some(Proof::Anonymous(ADMIN.parse().expect("a binding")));
+        let credentials = Credentials { apiserver: "api-1".to_owned(), peer: "10.1.2.3".to_owned(), proof };
+        delivery.command.as_mut().expect("a command").credentials = Some(Box::new(credentials));
+        let effects = self.input(Input::Command(delivery));
+        let commit = first_commit(effects).expect("a commit");
+        let reason = "too large".to_owned();
+        self.run(Input::Committed { id: commit.id, result: CommitResult::Invalid { reason } });
+        self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.decision))
+    }
+}
 
 #[test]
 fn access_can_be_taken_away_while_the_cluster_is_read_only() {
@@ -37,4 +53,52 @@ fn texts_that_an_apiserver_invents_are_short_in_the_audit_log() {
     let (_, records) = rig.audit();
     let size = serde_json::to_vec(&records[0]).expect("JSON").len();
     assert!(size < 2_000, "{size} bytes");
+}
+
+#[test]
+fn access_is_as_stored_after_the_store_refused_a_change_of_it() {
+    let create = |number, bindings: &[&str]| Verb::CreateToken { token: token_record(number, bindings) };
+    let mut rig = enforced();
+    assert_eq!(rig.by_admin("t1", create(1, &["viewer"])), "Accepted");
+    let policy = |namespace: &str| Verb::SetPolicy { namespace: namespace.to_owned(), policy: Box::default() };
+    assert_eq!(rig.by_admin("p1", policy("shop")), "Accepted");
+    let before = rig.table(None).expect("a table");
+    let policies = rig.core.state.policies.rows();
+    let changes = [
+        ("c1", create(2, &["admin"])),
+        ("c2", Verb::RevokeToken { id: token(1).id }),
+        ("c3", Verb::EnforceAccess { enforced: false }),
+        ("c4", policy("bank")),
+        ("c5", Verb::RemovePolicy { namespace: "shop".to_owned() }),
+    ];
+    for (id, verb) in changes {
+        let refused = rig.refused_by_store(id, verb);
+        assert!(refused.contains("the store refused"), "{id}: {refused}");
+        assert_eq!(rig.table(None).as_ref(), Some(&before), "{id}");
+        assert_eq!(rig.core.state.policies.rows(), policies, "{id}");
+    }
+    assert!(rig.by_token("c6", Verb::Guard { working: true }, token(2).proof()).contains("Unauthenticated"));
+}
+
+#[test]
+fn a_join_that_the_store_refused_gives_no_key_and_uses_no_token() {
+    let mut rig = enforced();
+    let join_token = JoinTokenRecord {
+        id: token(3).id,
+        hash: token(3).proof().hash(),
+        names: "*".to_owned(),
+        labels: BTreeMap::new(),
+        uses: 1,
+        replace: false,
+        by: String::new(),
+        created: Timestamp::NEVER,
+        expires: Timestamp::from_millis(1_100_000),
+    };
+    assert_eq!(rig.by_admin("t1", Verb::CreateJoinToken { token: Box::new(join_token) }), "Accepted");
+    let key = format!("U{}", "A".repeat(55));
+    let join = Join { proof: token(3).proof(), node: node("b"), labels: BTreeMap::new(), key };
+    let refused = rig.refused_by_store("j1", Verb::Join { join: Box::new(join.clone()) });
+    assert!(refused.contains("the store refused"), "{refused}");
+    assert_eq!(rig.query(Query::Joined { node: node("b") }), Answer::Joined(None));
+    assert_eq!(rig.by_admin("j2", Verb::Join { join: Box::new(join) }), "Accepted", "its use is left");
 }
