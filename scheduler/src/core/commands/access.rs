@@ -16,7 +16,9 @@ use contract::backup::Step;
 use contract::callback_url;
 use contract::command::{Command, Refusal, Verb};
 use contract::keys;
-use contract::name::GroupName;
+use contract::name::{CommandId, GroupName};
+use contract::notice::DeadLetter;
+use contract::time::Timestamp;
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events;
@@ -144,6 +146,27 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         refused: None,
         requests: refused_requests(&command.verb),
         command: command.id.clone(),
+        hash: String::new(),
+    })
+}
+
+/// The record of a message that is no command of this version. What it says of its sender cannot be read either.
+pub(super) fn unreadable(command: CommandId, letter: &DeadLetter, at: Timestamp) -> Box<AuditRecord> {
+    let refusal = Refusal::Malformed { reason: letter.reason.clone() };
+    Box::new(AuditRecord {
+        number: 0,
+        at,
+        principal: String::new(),
+        token: None,
+        said_by: String::new(),
+        peer: String::new(),
+        apiserver: String::new(),
+        verb: "Unreadable".to_owned(),
+        object: String::new(),
+        namespace: String::new(),
+        refused: Some(shortened(refusal.to_string())),
+        requests: Vec::new(),
+        command,
         hash: String::new(),
     })
 }

@@ -79,9 +79,11 @@ impl Leading<'_> {
         if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
             writes.extend(self.keep_outcome(outcome));
         }
+        let record = outcome.as_ref().map(|outcome| access::unreadable(outcome.id.clone(), &letter, self.now));
+        let audit = record.map(|record| AuditChange { chain: Chain::Commands, edit: AuditEdit::Append(record) });
         let mut effects = vec![Effect::Bury(letter)];
         effects.extend(resolve(reply, outcome));
-        self.decide(Bundle { writes, effects, ..Bundle::default() });
+        self.decide(Bundle { writes, effects, audit, ..Bundle::default() });
     }
 
     /// Notes what became of a command; the writes that store it and make room for it.

@@ -80,6 +80,14 @@ pub(in crate::core) enum AuditEdit {
 }
 
 impl AuditChange {
+    /// The same change for a command that is refused after all.
+    pub(super) fn refused(mut self, reason: &str) -> Self {
+        if let AuditEdit::Append(record) = &mut self.edit {
+            record.refused = Some(reason.to_owned());
+        }
+        self
+    }
+
     /// The writes that make the change, and the logs after it.
     fn writes(&self, heads: &mut AuditHeads) -> Vec<Write> {
         let (chain, head) = (self.chain, heads.of_mut(self.chain));

@@ -91,7 +91,8 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
     let mut effects = vec![Effect::Record(event)];
     effects.extend(resolve(reply.clone(), Some(outcome.clone())));
     let writes = vec![expiring(commit::put(keys::outcome(&id), &outcome)), cursor];
-    Some(Bundle { writes, effects, command: Some((id, reply)), ..Bundle::default() })
+    let audit = bundle.audit.clone().map(|change| change.refused(reason));
+    Some(Bundle { writes, effects, audit, command: Some((id, reply)), ..Bundle::default() })
 }
 
 fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {

@@ -2,6 +2,7 @@
 
 use contract::access::join::{Join, JoinTokenRecord};
 use contract::node::NodeChange;
+use contract::notice::DeadLetter;
 
 use super::*;
 
@@ -101,4 +102,26 @@ fn a_join_that_the_store_refused_gives_no_key_and_uses_no_token() {
     assert!(refused.contains("the store refused"), "{refused}");
     assert_eq!(rig.query(Query::Joined { node: node("b") }), Answer::Joined(None));
     assert_eq!(rig.by_admin("j2", Verb::Join { join: Box::new(join) }), "Accepted", "its use is left");
+}
+
+#[test]
+fn a_command_that_the_store_refuses_or_that_cannot_be_read_has_a_record_too() {
+    let mut rig = enforced();
+    rig.refused_by_store("c1", Verb::Guard { working: true });
+    let mut delivery = rig.delivery("c2", Verb::Guard { working: true });
+    let payload = b"{\"id\":\"c2\",\"verb\":\"Later\"}";
+    delivery.command = Err(DeadLetter::new("deployd.commands", "unknown verb".to_owned(), payload, rig.time()));
+    rig.run(Input::Command(delivery));
+    assert_eq!(rig.verified(), 2);
+    let (_, records) = rig.audit();
+    let row = |record: &AuditRecord| {
+        (record.command.to_string(), record.verb.clone(), record.refused.clone().unwrap_or_default())
+    };
+    let refused = "the store refused to store it: too large".to_owned();
+    let unread = "the command could not be read: unknown verb".to_owned();
+    assert_eq!(
+        records.iter().map(row).collect::<Vec<_>>(),
+        [("c1".to_owned(), "Guard".to_owned(), refused), ("c2".to_owned(), "Unreadable".to_owned(), unread)]
+    );
+    assert_eq!((records[0].principal.as_str(), records[0].apiserver.as_str()), (ADMIN, "api-1"));
 }
