@@ -14,10 +14,11 @@ use contract::access::token::{Credentials, MOST_TOKENS, Proof, TokenRecord};
 use contract::access::{Binding, CommandTarget, Namespaces, Principal, Right, Role};
 use contract::backup::Step;
 use contract::callback_url;
-use contract::command::{Command, Refusal, Verb};
+use contract::command::{Command, Refusal, RolloutAction, Verb};
 use contract::keys;
 use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
+use contract::spec::Dependency;
 use contract::time::Timestamp;
 
 use crate::core::commit::{self, Bundle};
@@ -88,7 +89,12 @@ pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Clien
 }
 
 /// Refuses a command that the roles of its client do not allow.
-pub(super) fn authorize(state: &State, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+pub(super) fn authorize(leading: &Leading<'_>, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+    authorize_target(leading.state, verb, principal)?;
+    authorize_dependencies(leading, verb, principal)
+}
+
+fn authorize_target(state: &State, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
     let right = verb.right();
     let denied =
         |object: String| Refusal::Denied { principal: principal.name.clone(), right: right.word().to_owned(), object };
@@ -111,6 +117,48 @@ pub(super) fn authorize(state: &State, verb: &Verb, principal: &Principal) -> Re
             judged(namespace, name.as_str(), Refusal::GroupUnknown)
         }
         CommandTarget::Dependency(name) => judged(dependency_namespace(state, name), name, Refusal::DependencyUnknown),
+    }
+}
+
+/// Refuses a command that makes a group need another dependency pod of a namespace that the client may not read: the leader would
+/// start it with the environment of that namespace on a network of the group. A pod that does not exist gets the same answer,
+/// because it may be created later.
+fn authorize_dependencies(leading: &Leading<'_>, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+    if principal.may(Right::Read, None) {
+        return Ok(());
+    }
+    let Some((name, wanted)) = needed_dependencies(leading, verb) else { return Ok(()) };
+    let group = name.parse().ok().and_then(|name: GroupName| leading.state.groups.get(&name));
+    let reads = |namespace: &str| principal.may(Right::Read, Some(namespace));
+    let group = group.filter(|group| !group.is_removing() && reads(&group.record.spec.namespace));
+    let present = group.map(|group| &group.record.spec.pod.dependencies);
+    let is_new =
+        |dependency: &&Dependency| present.into_iter().flatten().all(|present| present.pod_name != dependency.pod_name);
+    let is_hidden =
+        |dependency: &&Dependency| !dependency_namespace(leading.state, &dependency.pod_name).is_some_and(reads);
+    match wanted.iter().filter(is_new).find(is_hidden) {
+        Some(hidden) => Err(Refusal::Denied {
+            principal: principal.name.clone(),
+            right: Right::Read.word().to_owned(),
+            object: format!("the DependencyPod {}, or there is none", shortened(hidden.pod_name.clone())),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The group of a command that gives it a pod spec, and the dependency pods in that spec.
+fn needed_dependencies<'a>(leading: &'a Leading<'_>, verb: &'a Verb) -> Option<(&'a str, &'a [Dependency])> {
+    match verb {
+        Verb::CreateGroup { spec } => Some((&spec.name, &spec.pod.dependencies)),
+        Verb::PatchSpec { name, pod, .. } => Some((name.as_str(), &pod.dependencies)),
+        Verb::Rollout { name, action: RolloutAction::Undo { revision, .. }, .. } => {
+            // An undo that is not possible is refused when it is applied.
+            let number = leading.admission().rollback_target(name, *revision).ok()?.number;
+            let mut known = leading.state.groups.get(name)?.past.revisions.iter();
+            let pod = &known.find(|known| known.number == number)?.pod;
+            Some((name.as_str(), &pod.dependencies))
+        }
+        _ => None,
     }
 }
 

@@ -113,7 +113,7 @@ impl Leading<'_> {
             name.clone_into(&mut command.by);
         }
         let asked = CommandEvent::of(&command, self.now);
-        let allowed = client.and_then(|client| access::authorize(self.state, &command.verb, &client.principal));
+        let allowed = client.and_then(|client| access::authorize(self, &command.verb, &client.principal));
         let (mut bundle, decision) = match attempt(|| allowed.and_then(|()| self.apply(command.verb, &command.by))) {
             Ok(Ok(bundle)) => (bundle, Decision::Accepted),
             Ok(Err(refusal)) => (Bundle::default(), Decision::Refused(refusal)),

@@ -1,6 +1,7 @@
 //! What a client that is bound to one namespace reaches of the others.
 
 use contract::command::Removal;
+use contract::spec::Dependency;
 
 use super::*;
 
@@ -84,4 +85,67 @@ fn a_drift_does_not_tell_whether_a_foreign_group_exists() {
     assert_eq!(rig.by_shop("c1", drift("bank.web")), "Refused(GroupUnknown)");
     assert_eq!(rig.by_shop("c2", drift("bank.none")), "Refused(GroupUnknown)");
     assert_eq!(rig.by_admin("c3", drift("bank.none")), "Accepted", "as in the original");
+}
+
+fn needing(name: &str, dependencies: &[&str]) -> PodGroupSpec {
+    let mut spec = spec(name, 1);
+    (spec.namespace, spec.pod.namespace) = ("shop".to_owned(), "shop".to_owned());
+    let need = |name: &&str| Dependency { pod_name: (*name).to_owned(), ..Dependency::default() };
+    spec.pod.dependencies = dependencies.iter().map(need).collect();
+    spec
+}
+
+fn patch_to(spec: PodGroupSpec) -> Verb {
+    Verb::PatchSpec { name: group(&spec.name), pod: Box::new(spec.pod), cause: String::new() }
+}
+
+/// A cluster with a dependency pod `bank.vault` in the namespace `bank`.
+fn with_vault() -> Rig {
+    let mut rig = with_bank();
+    let mut vault = spec("bank.vault", 1).pod;
+    vault.namespace = "bank".to_owned();
+    assert_eq!(rig.by_admin("b2", Verb::CreateDependency { pod: Box::new(vault) }), "Accepted");
+    rig
+}
+
+#[test]
+fn a_client_starts_no_dependency_pod_of_a_namespace_that_it_may_not_read() {
+    let mut rig = with_vault();
+    let create = |name: &str, needs: &[&str]| Verb::CreateGroup { spec: Box::new(needing(name, needs)) };
+    let foreign = rig.by_shop("c1", create("shop.web", &["bank.vault"]));
+    assert!(foreign.contains("the DependencyPod bank.vault"), "{foreign}");
+    let missing = rig.by_shop("c2", create("shop.web", &["bank.none"]));
+    assert_eq!(missing.replace("bank.none", "bank.vault"), foreign, "nothing shows which of them exists");
+    assert_eq!(rig.by_shop("c3", create("shop.web", &[])), "Accepted");
+    rig.advance(30);
+    assert_eq!(rig.by_shop("c4", patch_to(needing("shop.web", &["bank.vault"]))), foreign);
+    for (number, bindings) in [&["deployer"][..], &["deployer@shop", "viewer@bank"]].into_iter().enumerate() {
+        let (id, number) = (format!("t-{number}"), u8::try_from(number).expect("small") + 5);
+        assert_eq!(rig.by_admin(&id, Verb::CreateToken { token: token_record(number, bindings) }), "Accepted");
+        let verb = create(&format!("shop.of-{number}"), &["bank.vault"]);
+        assert_eq!(rig.by_token(&format!("c-{number}"), verb, token(number).proof()), "Accepted", "{bindings:?}");
+    }
+}
+
+#[test]
+fn a_dependency_that_a_group_has_stays_and_an_undo_does_not_bring_a_foreign_one_back() {
+    let mut rig = with_vault();
+    let spec = needing("shop.web", &["bank.vault"]);
+    assert_eq!(rig.by_admin("c1", Verb::CreateGroup { spec: Box::new(spec.clone()) }), "Accepted");
+    rig.advance(30);
+    let mut newer = spec;
+    newer.pod.containers[0].image = "demo:2".to_owned();
+    assert_eq!(rig.by_shop("c2", patch_to(newer)), "Accepted");
+    rig.advance(60);
+    assert_eq!(rig.by_shop("c3", patch_to(needing("shop.web", &[]))), "Accepted");
+    rig.advance(60);
+    let undo = |revision| {
+        let action = RolloutAction::Undo { revision, cause: String::new() };
+        Verb::Rollout { name: group("shop.web"), release: None, action }
+    };
+    for (id, revision) in [("c4", Some(0)), ("c5", None)] {
+        let refused = rig.by_shop(id, undo(revision));
+        assert!(refused.contains("the DependencyPod bank.vault"), "{refused}");
+    }
+    assert_eq!(rig.by_admin("c6", undo(Some(0))), "Accepted");
 }
