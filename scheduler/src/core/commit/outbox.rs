@@ -98,7 +98,7 @@ impl AuditChange {
             }
             AuditEdit::Drop { up_to, hash, signature } => {
                 let last = (*up_to).min(head.last).min(head.dropped + DROPPED_AT_ONCE);
-                if last != *up_to {
+                if last != *up_to || last <= head.dropped {
                     return Vec::new();
                 }
                 let gone = (head.dropped + 1..=last).map(|number| Write::Delete { key: chain.key(number) }).collect();
