@@ -71,6 +71,14 @@ pub(super) fn authorize(state: &State, command: &Command) -> Result<(), Refusal>
     }
 }
 
+/// The owner of the token of a command.
+pub(super) fn owner(table: &AccessTable, command: &Command) -> Option<String> {
+    match command.credentials.as_ref()?.proof.as_ref()? {
+        Proof::Token(proof) => table.verify(proof, command.at).map(|principal| principal.name),
+        Proof::Anonymous(_) => None,
+    }
+}
+
 fn identify(table: &AccessTable, command: &Command) -> Result<Principal, Refusal> {
     let unproven = || Refusal::Unauthenticated { reason: "the leader does not know the client".to_owned() };
     if matches!(command.verb, Verb::Join { .. }) {

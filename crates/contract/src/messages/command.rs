@@ -355,6 +355,10 @@ pub struct Outcome {
     /// [`Command::digest`] of the decided command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
+    /// Owner of the token that the client showed; only this client gets the outcome for a repeated request. None for clients without
+    /// a token, whose proof may differ from one request to the next, and for nodes that join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// Whether the leader accepted a command.

@@ -130,6 +130,7 @@ fn messages_that_detect_a_rewound_store_or_stream() {
     check("record-cursor-stored-at", &progress_samples::cursor());
     check("command-with-digest", &progress_samples::command());
     check("outcome-with-digest", &progress_samples::outcome());
+    check("outcome-of-a-principal", &progress_samples::outcome_of_a_principal());
 }
 
 #[test]

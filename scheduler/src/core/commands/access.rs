@@ -46,6 +46,12 @@ impl Client {
     }
 }
 
+/// The owner of the token of a command, to whom its outcome belongs. A join token has no owner.
+pub(super) fn owner(command: &Command, client: &Client) -> Option<String> {
+    let is_join = matches!(command.verb, Verb::Join { .. });
+    client.proven_name().filter(|_| !is_join).map(str::to_owned)
+}
+
 /// Who sent a command; an error when the cluster wants to know and the client did not prove it.
 pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Client, Refusal> {
     let unproven = |reason: &str| Refusal::Unauthenticated { reason: reason.to_owned() };

@@ -125,3 +125,16 @@ fn a_command_that_the_store_refuses_or_that_cannot_be_read_has_a_record_too() {
     );
     assert_eq!((records[0].principal.as_str(), records[0].apiserver.as_str()), (ADMIN, "api-1"));
 }
+
+#[test]
+fn an_outcome_names_the_owner_of_the_token_and_no_other_client() {
+    let mut rig = enforced();
+    rig.by_admin("t1", Verb::CreateToken { token: token_record(1, &["deployer@shop"]) });
+    rig.by_token("c1", in_namespace("shop.web", "shop"), token(1).proof());
+    rig.by_token("c2", in_namespace("bank.web", "bank"), token(1).proof());
+    rig.command("c3", in_namespace("shop.api", "shop"));
+    let owner = |id: &str| rig.outcomes[id].principal.as_deref();
+    assert_eq!(["t1", "c1", "c2", "c3"].map(owner), [None, Some("user-1"), Some("user-1"), None]);
+    assert!(rig.refused_by_store("c4", Verb::Guard { working: true }).contains("the store refused"));
+    assert_eq!(rig.outcomes["c4"].principal, None);
+}
