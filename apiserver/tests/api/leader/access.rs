@@ -1,5 +1,7 @@
 //! Access of the fake leader: it checks commands by the same tables as the real one.
 
+use std::collections::BTreeMap;
+
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord};
 use contract::access::table::AccessTable;
 use contract::access::token::{Proof, TokenRecord};
@@ -114,6 +116,7 @@ pub(super) fn audit(after: u64, limit: u32) -> AuditPage {
             refused: None,
             requests: Vec::new(),
             command: format!("c{number}").parse().unwrap(),
+            later: BTreeMap::new(),
             hash: String::new(),
         };
         AuditRecord { hash: record.hash_after(previous), ..record }

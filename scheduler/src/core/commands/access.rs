@@ -6,7 +6,7 @@
 //! Example: alice has `deployer@shop`. Her `PatchSpec` of a group in `shop` is applied; of a group in `bank` it is refused with
 //! `PodGroup not existed`, as for a name that does not exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::access::audit::{AuditRecord, MOST_REFUSED, RefusedRequests};
 use contract::access::table::AccessRecord;
@@ -200,6 +200,7 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         refused: None,
         requests: refused_requests(&command.verb),
         command: command.id.clone(),
+        later: BTreeMap::new(),
         hash: String::new(),
     })
 }
@@ -221,6 +222,7 @@ pub(super) fn unreadable(command: CommandId, letter: &DeadLetter, at: Timestamp)
         refused: Some(shortened(refusal.to_string())),
         requests: Vec::new(),
         command,
+        later: BTreeMap::new(),
         hash: String::new(),
     })
 }
