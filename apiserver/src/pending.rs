@@ -150,7 +150,13 @@ mod tests {
         text.parse().unwrap()
     }
     fn outcome(text: &str) -> Outcome {
-        Outcome { id: id(text), at: Timestamp::from_millis(1), decision: Decision::Accepted, digest: None }
+        Outcome {
+            id: id(text),
+            at: Timestamp::from_millis(1),
+            decision: Decision::Accepted,
+            digest: None,
+            principal: None,
+        }
     }
 
     fn waiting(pending: &Pending, text: &str) -> PendingCommand {

@@ -47,7 +47,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::access::binding;
+use contract::access::{binding, routes};
 use futures_util::FutureExt;
 
 use crate::access::{Access, Client, peer_text};
@@ -188,10 +188,12 @@ async fn answer(
     })
 }
 
-/// Whether the read-only switch applies: to everything except GET, OPTIONS, redirects, plans and `/api/engine`.
+/// Whether the read-only switch applies: to everything except GET, OPTIONS, redirects, plans, `/api/engine` and what takes access
+/// away.
 fn is_change(route: &Route, request: &Request) -> bool {
     match route {
         Route::Options(_) | Route::Redirect(_) | Route::Call(Resource::Plan, HttpMethod::Post) => false,
+        Route::Call(resource, method) if routes::passes_read_only(method.method(), resource.path()) => false,
         Route::Call(..) | Route::Head | Route::NotAllowed(_) | Route::Unknown => {
             ![Method::GET, Method::OPTIONS].contains(request.method())
                 && !request.uri().path().starts_with(router::ALWAYS_OPEN)

@@ -59,14 +59,21 @@ pub async fn plan(api: &Api, call: &Call) -> HttpResult {
     Ok(respond::stale(respond::json(StatusCode::OK, &renamed::plan(&plan)), reply.stale))
 }
 
-/// Refuses a plan for a namespace that the client may not deploy to, or about a group that it may not read.
+/// Refuses a plan for a namespace that the client may not deploy to, about a group that it may not read, or with a new dependency
+/// pod that it may not read, as the leader refuses the change itself.
 async fn allowed(api: &Api, call: &Call, spec: &PodGroupSpec) -> Result<(), Refused> {
     if !call.client.principal.may(Right::Deploy, Some(&spec.namespace)) {
         return Err(guard::denied(&call.client, Right::Deploy, &format!("in the namespace {:?}", spec.namespace)));
     }
     let Ok(name) = spec.name.parse::<GroupName>() else { return Ok(()) };
-    match visible::foreign(api, &call.client, &name).await? {
-        Some(hidden) => Err(writes::refused(&Refusal::GroupUnknown).stale(hidden.stale)),
+    if let Some(hidden) = visible::foreign(api, &call.client, &name).await? {
+        return Err(writes::refused(&Refusal::GroupUnknown).stale(hidden.stale));
+    }
+    match visible::hidden_dependency(api, &call.client, (&name, spec)).await? {
+        Some(hidden) => {
+            let object = format!("the DependencyPod {hidden}, or there is none");
+            Err(guard::denied(&call.client, Right::Read, &object))
+        }
         None => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use contract::access::CommandTarget;
 use contract::command::Verb;
 use contract::name::GroupName;
 use contract::query::{Answer, GroupLine, Query};
+use contract::spec::{Dependency, PodGroupSpec};
 use tokio::time::Instant;
 
 use super::Api;
@@ -122,6 +123,30 @@ async fn dependency_namespace(api: &Api, name: &str) -> Result<Option<String>, R
     let reply = api.queries.ask(&Query::Dependency { name }).await?;
     let Answer::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(found.map(|dependency| dependency.spec.namespace))
+}
+
+/// A dependency pod that the group does not have yet and that the client may not read, or that does not exist.
+pub async fn hidden_dependency(
+    api: &Api,
+    client: &Client,
+    (name, spec): (&GroupName, &PodGroupSpec),
+) -> Result<Option<String>, Refused> {
+    if client.reads_all() || spec.pod.dependencies.is_empty() {
+        return Ok(None);
+    }
+    let reply = api.queries.ask(&Query::Group { name: name.clone(), refresh: false }).await?;
+    let Answer::Group(group) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let present = group.map(|group| group.spec.pod.dependencies).unwrap_or_default();
+    for Dependency { pod_name, .. } in &spec.pod.dependencies {
+        if present.iter().any(|present| present.pod_name == *pod_name) {
+            continue;
+        }
+        let namespace = dependency_namespace(api, pod_name).await?;
+        if !namespace.is_some_and(|namespace| client.reads(&namespace)) {
+            return Ok(Some(pod_name.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// Decides for one follower of events, group by group.

@@ -63,6 +63,9 @@ pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refus
         api.access.refresh().await;
     }
     match submission {
+        Ok(Submission::Decided(outcome)) if !belongs_to(&outcome, call.client.proven_name()) => {
+            Err(key_taken(&command.id, &format!("sent by another client and decided at {}", outcome.at)))
+        }
         Ok(Submission::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
         Ok(Submission::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
         Ok(Submission::KeyTaken { at }) => {
@@ -80,6 +83,12 @@ fn digest(call: &Call) -> Digest {
     let body = if call.consumed { &[] } else { call.body.as_ref() };
     let body = serde_json::from_slice(body).map_or_else(|_| Digest::of_bytes(body), |json: Value| Digest::of(&json));
     Digest::of(&(call.method.word(), call.resource.path(), &call.rest, &call.params, body))
+}
+
+/// Whether a client with this name may get the outcome. It may have no right to do what the first client did. Outcomes of clients
+/// without a token and of older schedulers have no owner.
+fn belongs_to(outcome: &Outcome, name: Option<&str>) -> bool {
+    outcome.principal.as_deref().is_none_or(|owner| name == Some(owner))
 }
 
 /// Refuses commands too large for NATS.

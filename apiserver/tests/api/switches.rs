@@ -44,6 +44,24 @@ async fn a_change_the_leader_refuses_as_read_only_has_the_same_plain_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn access_can_be_taken_away_while_the_cluster_is_read_only() {
+    let world = World::start().await;
+    let _leader = Leader::start(&world.bus, Manner::Leads).await;
+    assert_eq!(patch(&world, "/api/engine/config", r#"{"readonly":true}"#).await.status, 200);
+    eventually("the gate is closed", async || {
+        (world.call("HEAD", "/api/podgroups", None).await.status == 403).then_some(())
+    })
+    .await;
+    for path in ["/api/tokens?id=0123456789abcdef", "/api/jointokens?id=0123456789abcdef"] {
+        assert_eq!(world.call("DELETE", path, None).await.status, 404, "the leader looked for it: {path}");
+    }
+    assert_refused(&patch(&world, "/api/access", r#"{"Enforced":false}"#).await, "opening the cluster");
+    assert_refused(&world.call("POST", "/api/tokens", Some(("application/json", "{}"))).await, "a new token");
+    assert_refused(&patch(&world, "/api/nodes/a?cmd=cordon", "").await, "another change of a node");
+    assert_eq!(patch(&world, "/api/access", r#"{"Enforced":true}"#).await.status, 202);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_scheduler_the_last_known_status_is_answered() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;

@@ -3,6 +3,7 @@
 //! The logs stay out of the memory of the leader. What is dropped is noted with a signature of this scheduler, so that the rest
 //! can be verified.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord, Chain, DROPPED_AT_ONCE};
@@ -69,9 +70,34 @@ async fn oldest(context: &Context, chain: Chain) -> Result<Option<Input>, etcd::
     if head.last < up_to + chain.most_records() {
         return Ok(None);
     }
-    let Some(value) = context.store.get(&chain.key(up_to)).await? else { return Ok(None) };
-    let Ok(record) = serde_json::from_slice::<AuditRecord>(&value) else { return Ok(None) };
-    let hash = record.hash;
+    let (up_to, hash) = last_readable(&context.store, chain, head.dropped + 1..=up_to).await?;
     let signature = context.signer.as_ref().map(|signer| signer.sign_text(&chain.checkpoint(up_to, &hash)));
     Ok(Some(Input::DropAudit { chain, up_to, hash, signature }))
+}
+
+/// Number and hash of the last record of the portion that can be read. One that is missing or cannot be read must not stop the
+/// dropping, or the log would grow without limit.
+async fn last_readable(
+    store: &Store,
+    chain: Chain,
+    portion: RangeInclusive<u64>,
+) -> Result<(u64, String), etcd::Error> {
+    let last = *portion.end();
+    for number in portion.rev() {
+        let value = store.get(&chain.key(number)).await?;
+        if let Some(record) = value.and_then(|value| serde_json::from_slice::<AuditRecord>(&value).ok()) {
+            if number != last {
+                tracing::error!(
+                    ?chain,
+                    from = number + 1,
+                    to = last,
+                    "records of the audit log are missing or cannot be read"
+                );
+            }
+            return Ok((number, record.hash));
+        }
+    }
+    tracing::error!(?chain, last, "none of the oldest records of the audit log can be read");
+    // Without the hash the next record does not verify, which is true.
+    Ok((last, String::new()))
 }

@@ -6,7 +6,7 @@ use contract::event::{Event, Kind};
 use contract::streams::EVENTS;
 use contract::subjects;
 use fabric::clock::Clock;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Person, records, request};
 use crate::leader::Leader;
@@ -92,6 +92,16 @@ async fn objects_of_other_namespaces_are_answered_like_objects_that_do_not_exist
         (404, "PodGroup not existed".to_owned()),
         "of a group of another namespace"
     );
+    let needing = |name: &str| {
+        let mut spec: Value = serde_json::from_str(&super::group("shop", "shop.n")).unwrap();
+        spec["Pod"]["Dependencies"] = json!([{"PodName": name}]);
+        spec.to_string()
+    };
+    for name in ["locked.fg", "absent"] {
+        let plan = world.send(&alice, "POST", "/api/podgroups/plan", Some(&needing(name))).await;
+        let reason = format!("alice may not read the DependencyPod {name}, or there is none");
+        assert!((plan.status, plan.message().contains(&reason)) == (403, true), "{} {}", plan.status, plan.text);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -207,3 +207,24 @@ async fn an_admin_reads_the_audit_log_page_by_page_and_verifies_it() {
         assert_eq!(world.read(&root, &format!("/api/audit?{wrong}")).await.status, 400, "{wrong}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idempotency_key_of_another_principal_is_refused_and_shows_no_outcome() {
+    let (alice, bob) = (Person::new("alice", &["deployer@shop"]), Person::new("bob", &["deployer@bank"]));
+    let (world, _leader) = guarded(&[&alice, &bob]).await;
+    world.create(&alice, "shop", "shop.k").await;
+    let sent_by = async |person: &Person| {
+        let path = world.at("/api/podgroups?name=shop.k&cmd=replica&num_instances=2");
+        let request = request(&world.client, "PATCH", path, None).header("Idempotency-Key", "once");
+        seen(request.header("Authorization", person.header()).send().await.unwrap()).await
+    };
+    assert_eq!(sent_by(&alice).await.status, 202);
+    let foreign = sent_by(&bob).await;
+    assert!(
+        foreign.status == 409 && foreign.message().contains("another client"),
+        "{} {}",
+        foreign.status,
+        foreign.text
+    );
+    assert_eq!(sent_by(&alice).await.status, 202, "her own key");
+}

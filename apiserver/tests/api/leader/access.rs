@@ -1,5 +1,7 @@
 //! Access of the fake leader: it checks commands by the same tables as the real one.
 
+use std::collections::BTreeMap;
+
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord};
 use contract::access::table::AccessTable;
 use contract::access::token::{Proof, TokenRecord};
@@ -71,6 +73,14 @@ pub(super) fn authorize(state: &State, command: &Command) -> Result<(), Refusal>
     }
 }
 
+/// The owner of the token of a command.
+pub(super) fn owner(table: &AccessTable, command: &Command) -> Option<String> {
+    match command.credentials.as_ref()?.proof.as_ref()? {
+        Proof::Token(proof) => table.verify(proof, command.at).map(|principal| principal.name),
+        Proof::Anonymous(_) => None,
+    }
+}
+
 fn identify(table: &AccessTable, command: &Command) -> Result<Principal, Refusal> {
     let unproven = || Refusal::Unauthenticated { reason: "the leader does not know the client".to_owned() };
     if matches!(command.verb, Verb::Join { .. }) {
@@ -106,6 +116,7 @@ pub(super) fn audit(after: u64, limit: u32) -> AuditPage {
             refused: None,
             requests: Vec::new(),
             command: format!("c{number}").parse().unwrap(),
+            later: BTreeMap::new(),
             hash: String::new(),
         };
         AuditRecord { hash: record.hash_after(previous), ..record }

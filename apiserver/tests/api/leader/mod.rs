@@ -123,7 +123,8 @@ impl State {
         let allowed = access::authorize(self, &command);
         let decision =
             allowed.and_then(|()| self.decision(&command.verb)).map_or_else(Decision::Refused, |()| Decision::Accepted);
-        let outcome = Outcome { id: command.id.clone(), at: command.at, decision, digest: command.digest };
+        let principal = access::owner(&self.access.0, &command);
+        let outcome = Outcome { id: command.id.clone(), at: command.at, decision, digest: command.digest, principal };
         self.outcomes.insert(command.id.to_string(), outcome.clone());
         self.seen.push(command);
         outcome

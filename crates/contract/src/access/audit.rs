@@ -8,8 +8,11 @@
 //! Example: records 1, 2, 3 with hashes a, b, c. `verify` computes a from record 1 and "", b from record 2 and a, c from record 3 and b.
 //! If record 2 is edited, its computed hash differs from `b`.
 
+use std::collections::BTreeMap;
+
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::keys;
 use crate::name::CommandId;
@@ -134,6 +137,10 @@ pub struct AuditRecord {
     pub requests: Vec<RefusedRequests>,
     /// Id of the command.
     pub command: CommandId,
+    /// Fields of a later version, which the hash covers: an apiserver or a deployctl that is older than the leader passes them on and
+    /// verifies them. So a new field stands between `command` and `hash`, in alphabetical order, and so do the fields of an object in it.
+    #[serde(flatten)]
+    pub later: BTreeMap<String, Value>,
     /// Hash of this record and the one before it.
     #[serde(default)]
     pub hash: String,
@@ -277,6 +284,7 @@ mod tests {
                 refused: None,
                 requests: Vec::new(),
                 command: "id".parse().expect("an id"),
+                later: BTreeMap::new(),
                 hash: String::new(),
             };
             records.push(head.append(record));
@@ -300,6 +308,23 @@ mod tests {
         let without: Vec<AuditRecord> = records.iter().filter(|record| record.number != 2).cloned().collect();
         assert_eq!(verify(&head, &without), Err(Broken::Missing { expected: 2, found: 3 }));
         assert_eq!(verify(&head, &records[..3]), Err(Broken::Ends { expected: 4, found: 3 }));
+    }
+
+    #[test]
+    fn a_log_with_fields_of_a_later_version_verifies() {
+        let (mut head, mut records) = log(1);
+        // As a later version writes it.
+        let later = r#","Reason":"rollout","Sizes":[1,{"Bytes":2.5}],"Trace":null,"Hash":""#;
+        let bare = AuditRecord { number: 2, hash: String::new(), ..records[0].clone() };
+        let bare = serde_json::to_string(&bare).expect("a record").replace(r#","Hash":""#, later);
+        let text = format!("{}\n{bare}", head.hash);
+        let hash: String = digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let stored = bare.replace(r#""Hash":""#, &format!(r#""Hash":"{hash}"#));
+        let read: AuditRecord = serde_json::from_str(&stored).expect("a record");
+        assert_eq!(serde_json::to_string(&read).expect("a record"), stored, "it is passed on as it is");
+        records.push(read);
+        (head.last, head.hash) = (2, hash);
+        assert_eq!(verify(&head, &records), Ok(2));
     }
 
     #[test]

@@ -82,6 +82,20 @@ pub const ROUTES: [RouteRight; 54] = [
 /// Routes that any client may use: a node that joins has a join token only, which the apiserver and the leader check.
 pub const WITHOUT_CLIENT: [(&str, &str); 2] = [("GET", "/api/join"), ("POST", "/api/join")];
 
+/// Requests that an apiserver passes to the leader while the cluster is read-only, besides those to `/api/engine/`: they take access
+/// away. The leader decides by their command ([`passes_read_only`](crate::command::Verb::passes_read_only)).
+const TAKE_ACCESS_AWAY: [(&str, &str); 4] = [
+    ("DELETE", "/api/tokens"),
+    ("DELETE", "/api/jointokens"),
+    ("PATCH", "/api/access"),
+    ("DELETE", "/api/nodes/{name}"),
+];
+
+/// Whether an apiserver passes the request to the leader while the cluster is read-only.
+pub fn passes_read_only(method: &str, path: &str) -> bool {
+    TAKE_ACCESS_AWAY.contains(&(method, path))
+}
+
 /// The right that a route needs; none when any client that is known may use it.
 pub fn right_of(method: &str, path: &str) -> Option<Right> {
     ROUTES.iter().find(|row| row.method == method && row.path == path).map(|row| row.right)

@@ -18,6 +18,44 @@ pub enum CommandTarget<'a> {
 }
 
 impl Verb {
+    /// The name of the command in the audit log, as in its JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CreateGroup { .. } => "CreateGroup",
+            Self::RemoveGroup { .. } => "RemoveGroup",
+            Self::Replica { .. } => "Replica",
+            Self::PatchSpec { .. } => "PatchSpec",
+            Self::PatchStrategy { .. } => "PatchStrategy",
+            Self::Rollout { .. } => "Rollout",
+            Self::SetGate { .. } => "SetGate",
+            Self::Drained { .. } => "Drained",
+            Self::Operate { .. } => "Operate",
+            Self::Drift { .. } => "Drift",
+            Self::Evacuate { .. } => "Evacuate",
+            Self::Node { .. } => "Node",
+            Self::CreateDependency { .. } => "CreateDependency",
+            Self::UpdateDependency { .. } => "UpdateDependency",
+            Self::RemoveDependency { .. } => "RemoveDependency",
+            Self::AddCallback { .. } => "AddCallback",
+            Self::RemoveCallback { .. } => "RemoveCallback",
+            Self::Configure { .. } => "Configure",
+            Self::RunEngine { .. } => "RunEngine",
+            Self::Guard { .. } => "Guard",
+            Self::SetConstraint { .. } => "SetConstraint",
+            Self::RemoveConstraint { .. } => "RemoveConstraint",
+            Self::SetPolicy { .. } => "SetPolicy",
+            Self::RemovePolicy { .. } => "RemovePolicy",
+            Self::Restore { .. } => "Restore",
+            Self::CreateToken { .. } => "CreateToken",
+            Self::RevokeToken { .. } => "RevokeToken",
+            Self::CreateJoinToken { .. } => "CreateJoinToken",
+            Self::RevokeJoinToken { .. } => "RevokeJoinToken",
+            Self::Join { .. } => "Join",
+            Self::ReportRefused { .. } => "ReportRefused",
+            Self::EnforceAccess { .. } => "EnforceAccess",
+        }
+    }
+
     /// The right that the command needs.
     pub fn right(&self) -> Right {
         match self {

@@ -247,10 +247,17 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether the leader accepts it while the cluster is read-only. `Configure` must pass, or read-only mode could not
-    /// end.
+    /// Whether the leader may accept it while the cluster is read-only. `Configure` must pass, or read-only mode could not
+    /// end. So must everything that takes access away: an operator who makes the cluster read-only during an attack needs it.
+    /// [`passes_read_only`](crate::access::routes::passes_read_only) has the same rule for requests.
     pub fn passes_read_only(&self) -> bool {
-        matches!(self, Self::Configure { .. } | Self::ReportRefused { .. })
+        match self {
+            Self::Configure { .. } | Self::ReportRefused { .. } => true,
+            Self::RevokeToken { .. } | Self::RevokeJoinToken { .. } | Self::EnforceAccess { enforced: true } => true,
+            // The leader refuses it for a node without a key.
+            Self::Node { change: NodeChange::Remove { .. }, .. } => true,
+            _ => false,
+        }
     }
 }
 
@@ -348,6 +355,10 @@ pub struct Outcome {
     /// [`Command::digest`] of the decided command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
+    /// Owner of the token that the client showed; only this client gets the outcome for a repeated request. None for clients without
+    /// a token, whose proof may differ from one request to the next, and for nodes that join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// Whether the leader accepted a command.

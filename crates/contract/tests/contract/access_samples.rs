@@ -1,6 +1,6 @@
 //! Messages and records about access.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::access::audit::{AuditHead, AuditPage, AuditRecord, RefusedRequests};
 use contract::access::table::{AccessPatch, AccessRecord, AccessTable, AccessView, CreatedToken, NewToken, TokenView};
@@ -58,6 +58,7 @@ fn audited() -> AuditRecord {
         refused: Some("PodGroup has already existed".to_owned()),
         requests: vec![refused()],
         command: "01JCN5XR9Q0000000000000000".parse().expect("an id"),
+        later: BTreeMap::new(),
         hash: String::new(),
     };
     AuditRecord { hash: record.hash_after("before"), ..record }

@@ -33,6 +33,15 @@ fn commands() {
 }
 
 #[test]
+fn a_command_has_the_same_name_in_the_audit_log_and_in_its_json() {
+    let all = samples::verbs().into_iter().chain(rollout_samples::verbs()).chain(node_samples::verbs());
+    for (_, verb) in all.chain(backup_samples::verbs()) {
+        let json = serde_json::to_value(&verb).expect("serialises");
+        assert!(json.get(verb.name()).is_some(), "{} {json}", verb.name());
+    }
+}
+
+#[test]
 fn outcomes() {
     for (name, decision) in
         samples::decisions().into_iter().chain(rollout_samples::decisions()).chain(node_samples::decisions())
@@ -121,6 +130,7 @@ fn messages_that_detect_a_rewound_store_or_stream() {
     check("record-cursor-stored-at", &progress_samples::cursor());
     check("command-with-digest", &progress_samples::command());
     check("outcome-with-digest", &progress_samples::outcome());
+    check("outcome-of-a-principal", &progress_samples::outcome_of_a_principal());
 }
 
 #[test]

@@ -43,3 +43,6 @@ pub(crate) fn command() -> Command {
 pub(crate) fn outcome() -> Outcome {
     Outcome { digest: Some(Digest::of(&verb())), ..samples::outcome(Decision::Accepted) }
 }
+pub(crate) fn outcome_of_a_principal() -> Outcome {
+    Outcome { principal: Some("alice".to_owned()), ..outcome() }
+}

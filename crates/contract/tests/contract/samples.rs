@@ -151,7 +151,7 @@ pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
 }
 
 pub(crate) fn outcome(decision: Decision) -> Outcome {
-    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), decision, digest: None }
+    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), decision, digest: None, principal: None }
 }
 
 pub(crate) fn orders() -> (Order, Order) {

@@ -6,7 +6,7 @@
 //! Example: alice has `deployer@shop`. Her `PatchSpec` of a group in `shop` is applied; of a group in `bank` it is refused with
 //! `PodGroup not existed`, as for a name that does not exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::access::audit::{AuditRecord, MOST_REFUSED, RefusedRequests};
 use contract::access::table::AccessRecord;
@@ -14,9 +14,12 @@ use contract::access::token::{Credentials, MOST_TOKENS, Proof, TokenRecord};
 use contract::access::{Binding, CommandTarget, Namespaces, Principal, Right, Role};
 use contract::backup::Step;
 use contract::callback_url;
-use contract::command::{Command, Refusal, Verb};
+use contract::command::{Command, Refusal, RolloutAction, Verb};
 use contract::keys;
-use contract::name::GroupName;
+use contract::name::{CommandId, GroupName};
+use contract::notice::DeadLetter;
+use contract::spec::Dependency;
+use contract::time::Timestamp;
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events;
@@ -41,6 +44,12 @@ impl Client {
     pub(super) fn proven_name(&self) -> Option<&str> {
         self.token.as_ref().map(|_| self.principal.name.as_str())
     }
+}
+
+/// The owner of the token of a command, to whom its outcome belongs. A join token has no owner.
+pub(super) fn owner(command: &Command, client: &Client) -> Option<String> {
+    let is_join = matches!(command.verb, Verb::Join { .. });
+    client.proven_name().filter(|_| !is_join).map(str::to_owned)
 }
 
 /// Who sent a command; an error when the cluster wants to know and the client did not prove it.
@@ -86,42 +95,76 @@ pub(super) fn identify(leading: &Leading<'_>, command: &Command) -> Result<Clien
 }
 
 /// Refuses a command that the roles of its client do not allow.
-pub(super) fn authorize(state: &State, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+pub(super) fn authorize(leading: &Leading<'_>, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+    authorize_target(leading.state, verb, principal)?;
+    authorize_dependencies(leading, verb, principal)
+}
+
+fn authorize_target(state: &State, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
     let right = verb.right();
     let denied =
         |object: String| Refusal::Denied { principal: principal.name.clone(), right: right.word().to_owned(), object };
-    let may = |namespace: Option<&str>, object: &dyn Fn() -> String, unknown: Refusal| match namespace {
+    let judged = |namespace: Option<&str>, object: &str, unknown: Refusal| match namespace {
+        // A right in all namespaces extends to objects that cannot be read, whose namespace is not known.
         _ if principal.may(right, namespace) => Ok(()),
-        // An object of another namespace looks like one that does not exist.
-        Some(namespace) if !principal.may(Right::Read, Some(namespace)) => Err(unknown),
-        Some(_) | None => Err(denied(object())),
+        Some(namespace) if principal.may(Right::Read, Some(namespace)) => Err(denied(object.to_owned())),
+        // An object of another namespace looks like one that does not exist, to every command.
+        Some(_) | None if principal.may_somewhere(right) => Err(unknown),
+        Some(_) | None => Err(denied(object.to_owned())),
     };
     match verb.target() {
         CommandTarget::New(namespace) if principal.may(right, Some(namespace)) => Ok(()),
         CommandTarget::New(namespace) => Err(denied(format!("in the namespace {namespace:?}"))),
         CommandTarget::Cluster if principal.may(right, None) => Ok(()),
         CommandTarget::Cluster => Err(denied("the cluster".to_owned())),
-        CommandTarget::Group(name) => match state.groups.get(name).map(|group| group.record.spec.namespace.as_str()) {
-            Some(namespace) => may(Some(namespace), &|| name.to_string(), Refusal::GroupUnknown),
-            None if principal.may_somewhere(right) => Ok(()),
-            None => Err(denied(name.to_string())),
-        },
-        CommandTarget::Dependency(name) => match dependency_namespace(state, name) {
-            Some(namespace) => may(Some(namespace), &|| name.to_owned(), Refusal::DependencyUnknown)
-                .and_then(|()| stays_allowed(verb, principal, &denied)),
-            None if principal.may_somewhere(right) => Ok(()),
-            None => Err(denied(name.to_owned())),
-        },
+        CommandTarget::Group(name) => {
+            let group = state.groups.get(name);
+            let namespace = group.map(|group| group.record.spec.namespace.as_str());
+            judged(namespace, name.as_str(), Refusal::GroupUnknown)
+        }
+        CommandTarget::Dependency(name) => judged(dependency_namespace(state, name), name, Refusal::DependencyUnknown),
     }
 }
 
-/// A dependency pod must not leave the namespaces that its client may change.
-fn stays_allowed(verb: &Verb, principal: &Principal, denied: &dyn Fn(String) -> Refusal) -> Result<(), Refusal> {
+/// Refuses a command that makes a group need another dependency pod of a namespace that the client may not read: the leader would
+/// start it with the environment of that namespace on a network of the group. A pod that does not exist gets the same answer,
+/// because it may be created later.
+fn authorize_dependencies(leading: &Leading<'_>, verb: &Verb, principal: &Principal) -> Result<(), Refusal> {
+    if principal.may(Right::Read, None) {
+        return Ok(());
+    }
+    let Some((name, wanted)) = needed_dependencies(leading, verb) else { return Ok(()) };
+    let group = name.parse().ok().and_then(|name: GroupName| leading.state.groups.get(&name));
+    let reads = |namespace: &str| principal.may(Right::Read, Some(namespace));
+    let group = group.filter(|group| !group.is_removing() && reads(&group.record.spec.namespace));
+    let present = group.map(|group| &group.record.spec.pod.dependencies);
+    let is_new =
+        |dependency: &&Dependency| present.into_iter().flatten().all(|present| present.pod_name != dependency.pod_name);
+    let is_hidden =
+        |dependency: &&Dependency| !dependency_namespace(leading.state, &dependency.pod_name).is_some_and(reads);
+    match wanted.iter().filter(is_new).find(is_hidden) {
+        Some(hidden) => Err(Refusal::Denied {
+            principal: principal.name.clone(),
+            right: Right::Read.word().to_owned(),
+            object: format!("the DependencyPod {}, or there is none", shortened(hidden.pod_name.clone())),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The group of a command that gives it a pod spec, and the dependency pods in that spec.
+fn needed_dependencies<'a>(leading: &'a Leading<'_>, verb: &'a Verb) -> Option<(&'a str, &'a [Dependency])> {
     match verb {
-        Verb::UpdateDependency { pod } if !principal.may(verb.right(), Some(&pod.namespace)) => {
-            Err(denied(format!("in the namespace {:?}", pod.namespace)))
+        Verb::CreateGroup { spec } => Some((&spec.name, &spec.pod.dependencies)),
+        Verb::PatchSpec { name, pod, .. } => Some((name.as_str(), &pod.dependencies)),
+        Verb::Rollout { name, action: RolloutAction::Undo { revision, .. }, .. } => {
+            // An undo that is not possible is refused when it is applied.
+            let number = leading.admission().rollback_target(name, *revision).ok()?.number;
+            let mut known = leading.state.groups.get(name)?.past.revisions.iter();
+            let pod = &known.find(|known| known.number == number)?.pod;
+            Some((name.as_str(), &pod.dependencies))
         }
-        _ => Ok(()),
+        _ => None,
     }
 }
 
@@ -136,26 +179,50 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         return None;
     }
     let credentials = command.credentials.as_deref();
-    let text = |get: fn(&Credentials) -> &String| credentials.map(get).cloned().unwrap_or_default();
+    // An apiserver that was taken over invents all of them, and each becomes a record.
+    let text = |get: fn(&Credentials) -> &String| shortened(credentials.map(get).cloned().unwrap_or_default());
     let (object, namespace) = object(leading.state, &command.verb);
     let proven = credentials.and_then(|credentials| match &credentials.proof {
-        Some(Proof::Token(proof)) => Some(proof.id.clone()),
+        Some(Proof::Token(proof)) => Some(shortened(proof.id.clone())),
         Some(Proof::Anonymous(_)) | None => None,
     });
     Some(AuditRecord {
         number: 0,
         at: leading.now,
-        principal: client.map(|client| client.principal.name.clone()).unwrap_or_default(),
+        principal: client.map(|client| shortened(client.principal.name.clone())).unwrap_or_default(),
         token: client.and_then(|client| client.token.clone()).or(proven),
         said_by: shortened(command.by.clone()),
         peer: text(|credentials| &credentials.peer),
         apiserver: text(|credentials| &credentials.apiserver),
-        verb: verb_name(&command.verb),
+        verb: command.verb.name().to_owned(),
         object: shortened(object),
-        namespace,
+        namespace: shortened(namespace),
         refused: None,
         requests: refused_requests(&command.verb),
         command: command.id.clone(),
+        later: BTreeMap::new(),
+        hash: String::new(),
+    })
+}
+
+/// The record of a message that is no command of this version. What it says of its sender cannot be read either.
+pub(super) fn unreadable(command: CommandId, letter: &DeadLetter, at: Timestamp) -> Box<AuditRecord> {
+    let refusal = Refusal::Malformed { reason: letter.reason.clone() };
+    Box::new(AuditRecord {
+        number: 0,
+        at,
+        principal: String::new(),
+        token: None,
+        said_by: String::new(),
+        peer: String::new(),
+        apiserver: String::new(),
+        verb: "Unreadable".to_owned(),
+        object: String::new(),
+        namespace: String::new(),
+        refused: Some(shortened(refusal.to_string())),
+        requests: Vec::new(),
+        command,
+        later: BTreeMap::new(),
         hash: String::new(),
     })
 }
@@ -196,12 +263,6 @@ fn object(state: &State, verb: &Verb) -> (String, String) {
             CommandTarget::New(_) | CommandTarget::Cluster => (String::new(), String::new()),
         },
     }
-}
-
-/// The name of the variant, as in the JSON of a command.
-fn verb_name(verb: &Verb) -> String {
-    let shown = format!("{verb:?}");
-    shown.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
 }
 
 pub(super) fn shortened(mut text: String) -> String {

@@ -73,15 +73,17 @@ impl Leading<'_> {
         // The outcome of this id stays, even if another message uses the id.
         let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
         let is_new = named.is_some() && known.is_none();
-        let refused = |id| Outcome { id, at: self.now, decision, digest: None };
+        let refused = |id| Outcome { id, at: self.now, decision, digest: None, principal: None };
         let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
         let mut writes = vec![self.cursor_write()];
         if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
             writes.extend(self.keep_outcome(outcome));
         }
+        let record = outcome.as_ref().map(|outcome| access::unreadable(outcome.id.clone(), &letter, self.now));
+        let audit = record.map(|record| AuditChange { chain: Chain::Commands, edit: AuditEdit::Append(record) });
         let mut effects = vec![Effect::Bury(letter)];
         effects.extend(resolve(reply, outcome));
-        self.decide(Bundle { writes, effects, ..Bundle::default() });
+        self.decide(Bundle { writes, effects, audit, ..Bundle::default() });
     }
 
     /// Notes what became of a command; the writes that store it and make room for it.
@@ -110,13 +112,16 @@ impl Leading<'_> {
         if let Some(name) = client.as_ref().ok().and_then(access::Client::proven_name) {
             name.clone_into(&mut command.by);
         }
+        let principal = client.as_ref().ok().and_then(|client| access::owner(&command, client));
         let asked = CommandEvent::of(&command, self.now);
-        let allowed = client.and_then(|client| access::authorize(self.state, &command.verb, &client.principal));
+        let allowed = client.and_then(|client| access::authorize(self, &command.verb, &client.principal));
         let (mut bundle, decision) = match attempt(|| allowed.and_then(|()| self.apply(command.verb, &command.by))) {
             Ok(Ok(bundle)) => (bundle, Decision::Accepted),
             Ok(Err(refusal)) => (Bundle::default(), Decision::Refused(refusal)),
             Err(panic) => {
                 self.restore_scope(scope);
+                // Commands about objects change some of it too: the removal of a node deletes its key.
+                self.restore_scope(Scope::Cluster);
                 let reason =
                     format!("the scheduler panicked while it applied the command: {panic}; please report this");
                 (Bundle::default(), Decision::Refused(Refusal::Unfit { reason }))
@@ -127,7 +132,7 @@ impl Leading<'_> {
             audited.refused = Some(access::shortened(refusal.to_string()));
         }
         bundle.audit = audited.map(|record| AuditChange { chain, edit: AuditEdit::Append(Box::new(record)) });
-        let outcome = Outcome { id: command.id, at: self.now, decision, digest: command.digest };
+        let outcome = Outcome { id: command.id, at: self.now, decision, digest: command.digest, principal };
         bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());
         bundle.effects.extend(has_event.then(|| asked.with_outcome(&outcome.decision)));

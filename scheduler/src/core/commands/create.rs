@@ -39,10 +39,16 @@ impl Admission<'_> {
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
         let name: GroupName = spec.name.parse().map_err(unnamed)?;
         let before = self.state.groups.get(&name).map(|group| &group.record);
+        // A refusal must not quote the spec of another namespace.
+        let before = before.filter(|before| before.spec.namespace == spec.namespace);
         self.permitted(&spec, before.into_iter().flat_map(policies::running_specs))?;
         self.within_quota(&name, &spec)?;
         let spec = spec.for_creation(self.now);
         let (record, adopts) = match self.state.groups.get(&name) {
+            // Its containers have the environment of their namespace.
+            Some(orphan) if orphan.is_orphan() && orphan.record.spec.namespace != spec.namespace => {
+                return Err(Refusal::GroupExists);
+            }
             Some(orphan) if orphan.is_orphan() => (self.adopting(&name, spec, orphan)?, true),
             Some(removed) if removed.is_removing() => {
                 self.must_be_free(&name, removed)?;

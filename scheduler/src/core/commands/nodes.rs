@@ -60,12 +60,22 @@ pub(super) fn change_node(
                 &format!("labels changed: {}", events::command::label_text(&labels)),
             ))
         }
-        NodeChange::Approve => {
-            let intent = NodeIntent { approved: true, ..intent_of(leading, node) };
-            Ok(set_node_intent(leading, node, intent, "approved: it gets orders with its next report"))
-        }
+        NodeChange::Approve => approve(leading, node),
         NodeChange::Remove { force } => remove_node(leading, node, force),
     }
+}
+
+fn approve(leading: &mut Leading<'_>, node: &NodeName) -> Result<Bundle, Refusal> {
+    let before = intent_of(leading, node);
+    if before.revoked && leading.state.joins.key(node).is_none() {
+        let reason = format!(
+            "{node} is being removed and its key was deleted, so an approval has no effect: let it join again with a new token \
+             (deployctl node token create --names {node}, then deploy/install-agent --join on the node)"
+        );
+        return Err(Refusal::NodeBusy { reason });
+    }
+    let intent = NodeIntent { approved: true, ..before };
+    Ok(set_node_intent(leading, node, intent, "approved: it gets orders with its next report"))
 }
 
 fn cordon(leading: &mut Leading<'_>, node: &NodeName, why: String, by: &str) -> Bundle {
@@ -126,6 +136,9 @@ fn set_node_intent(leading: &mut Leading<'_>, node: &NodeName, intent: NodeInten
 fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Result<Bundle, Refusal> {
     // Without its key the agent cannot connect to NATS, so the leader need not wait until it is silent.
     let has_key = leading.state.joins.key(node).is_some();
+    if !has_key && leading.state.cluster.switches().refuses_changes() {
+        return Err(Refusal::ReadOnly);
+    }
     if !has_key {
         must_be_silent(leading, node)?;
     }

@@ -9,14 +9,14 @@ use contract::command::Refusal;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::policy::{EVERY_NAMESPACE, Hardening, Level, Policy, Usage, Violation, check_namespace, sentence};
-use contract::record::GroupRecord;
+use contract::record::{GroupRecord, Presence};
 use contract::spec::{PodGroupSpec, PodSpec};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events;
 use crate::core::io::Write;
 use crate::core::leader::Leading;
-use crate::core::state::State;
+use crate::core::state::{Group, State};
 
 use super::admission::{Admission, malformed};
 
@@ -139,13 +139,12 @@ impl Admission<'_> {
         if policy.quota.is_unlimited() {
             return Ok(());
         }
-        let others = self.state.groups.iter().filter(|(other, group)| *other != name && group.is_present());
-        let others = others.map(|(_, group)| &group.record.spec).filter(|other| other.namespace == spec.namespace);
-        let count = |spec: &PodGroupSpec| u64::try_from(spec.num_instances).unwrap_or(0);
-        let own = Usage { groups: 1, instances: count(spec) };
-        let usage = others.fold(own, |usage, other| Usage {
+        let others = self.state.groups.iter().filter(|(other, _)| *other != name).map(|(_, group)| group);
+        let others = others.filter(|other| other.record.spec.namespace == spec.namespace).filter_map(counted_instances);
+        let own = Usage { groups: 1, instances: wanted_instances(spec) };
+        let usage = others.fold(own, |usage, instances| Usage {
             groups: usage.groups + 1,
-            instances: usage.instances.saturating_add(count(other)),
+            instances: usage.instances.saturating_add(instances),
         });
         self.refused(&spec.namespace, &policy.check_usage(usage))
     }
@@ -157,6 +156,21 @@ impl Admission<'_> {
         let level = self.state.policies.of(namespace).level;
         Err(Refusal::Forbidden { namespace: namespace.to_owned(), level, reason: sentence(violations) })
     }
+}
+
+fn wanted_instances(spec: &PodGroupSpec) -> u64 {
+    u64::try_from(spec.num_instances).unwrap_or(0)
+}
+
+/// The instances of a group that count for a quota. Those of an orphan or a removed group count until they are gone: otherwise a
+/// client could exceed the quota with groups that it removes.
+fn counted_instances(group: &Group) -> Option<u64> {
+    if group.is_present() {
+        return Some(wanted_instances(&group.record.spec));
+    }
+    let left =
+        group.instances().iter().filter(|instance| instance.presence != Presence::Free || instance.leaves.is_some());
+    Some(left.count() as u64).filter(|left| *left > 0)
 }
 
 /// The specs whose pods may run while a group changes.

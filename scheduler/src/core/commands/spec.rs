@@ -118,6 +118,13 @@ impl Admission<'_> {
 
     fn respec(&self, name: &GroupName, group: &Group, pod: PodSpec) -> Result<SpecChange, Refusal> {
         pod.validate().map_err(|flaws| malformed(&flaws))?;
+        let spec = &group.record.spec;
+        // The pods of a group that was created before the rule keep their namespace.
+        if pod.namespace != spec.namespace && pod.namespace != spec.pod.namespace {
+            let reason =
+                format!("the revision belongs to the namespace {:?}, {name} to {:?}", pod.namespace, spec.namespace);
+            return Err(Refusal::Unfit { reason });
+        }
         // A rollout stops no instance before its replacement has a place, and reports what is missing where. So it needs no
         // capacity check in advance, which would also block a rollback.
         if !group.record.spec.has_strategy() && !self.fits(group, &pod) {

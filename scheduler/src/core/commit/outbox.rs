@@ -80,6 +80,14 @@ pub(in crate::core) enum AuditEdit {
 }
 
 impl AuditChange {
+    /// The same change for a command that is refused after all.
+    pub(super) fn refused(mut self, reason: &str) -> Self {
+        if let AuditEdit::Append(record) = &mut self.edit {
+            record.refused = Some(reason.to_owned());
+        }
+        self
+    }
+
     /// The writes that make the change, and the logs after it.
     fn writes(&self, heads: &mut AuditHeads) -> Vec<Write> {
         let (chain, head) = (self.chain, heads.of_mut(self.chain));
@@ -90,7 +98,7 @@ impl AuditChange {
             }
             AuditEdit::Drop { up_to, hash, signature } => {
                 let last = (*up_to).min(head.last).min(head.dropped + DROPPED_AT_ONCE);
-                if last != *up_to {
+                if last != *up_to || last <= head.dropped {
                     return Vec::new();
                 }
                 let gone = (head.dropped + 1..=last).map(|number| Write::Delete { key: chain.key(number) }).collect();

@@ -78,10 +78,12 @@ fn give_up_later(leading: &mut Leading<'_>, objects: &BTreeSet<Object>) -> (Vec<
 /// Replaces a command's decision by its refusal; the cursor still advances past the command.
 fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<Bundle> {
     let (id, reply) = bundle.command.clone()?;
-    let digest = leading.state.outcomes.get(&id).and_then(|outcome| outcome.digest);
+    let decided = leading.state.outcomes.get(&id);
+    let digest = decided.and_then(|outcome| outcome.digest);
+    let principal = decided.and_then(|outcome| outcome.principal.clone());
     let cursor = bundle.writes.iter().find(|write| write.key() == keys::CURSOR).cloned()?;
     let decision = Decision::Refused(Refusal::Unfit { reason: reason.to_owned() });
-    let outcome = Outcome { id: id.clone(), at: leading.now, decision, digest };
+    let outcome = Outcome { id: id.clone(), at: leading.now, decision, digest, principal };
     leading.state.outcomes.insert(outcome.clone());
     let group = objects_of(bundle).find_map(|object| match object {
         Object::Group(name) | Object::Dependency(name) => Some(name),
@@ -91,7 +93,8 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
     let mut effects = vec![Effect::Record(event)];
     effects.extend(resolve(reply.clone(), Some(outcome.clone())));
     let writes = vec![expiring(commit::put(keys::outcome(&id), &outcome)), cursor];
-    Some(Bundle { writes, effects, command: Some((id, reply)), ..Bundle::default() })
+    let audit = bundle.audit.clone().map(|change| change.refused(reason));
+    Some(Bundle { writes, effects, audit, command: Some((id, reply)), ..Bundle::default() })
 }
 
 fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {

@@ -37,6 +37,11 @@ impl Joins {
         self.keys.get(node)
     }
 
+    /// The nodes that have a key.
+    pub(in crate::core) fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.keys.keys()
+    }
+
     /// The node that has this key.
     pub(in crate::core) fn node_of(&self, key: &str) -> Option<&NodeName> {
         self.keys.iter().find(|(_, record)| record.key == key).map(|(node, _)| node)

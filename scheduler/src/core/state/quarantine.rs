@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +174,7 @@ pub(in crate::core) enum Scope {
     Objects(Vec<Object>),
     /// The groups with an instance on the node, and the node.
     NodeAndItsGroups(NodeName),
-    /// Callbacks, switches, constraints.
+    /// Callbacks, switches, constraints, policies and access.
     Cluster,
 }
 
@@ -362,7 +362,7 @@ impl Leading<'_> {
                 let groups = self.state.groups_on(&node).into_iter().map(Object::Group);
                 groups.chain([Object::Node(node)]).collect()
             }
-            Scope::Cluster => return self.restore_switches(),
+            Scope::Cluster => return self.restore_cluster(),
         };
         for object in &objects {
             self.restore_object(object);
@@ -424,11 +424,16 @@ impl Leading<'_> {
         self.judge_node(node);
     }
 
-    fn restore_switches(&mut self) {
-        let stored = self.latest(|key| Object::of_key(key).is_none());
+    /// Reads everything again that belongs to no object: what is stored, and what only memory has.
+    fn restore_cluster(&mut self) {
+        let stored = self.latest(is_of_cluster);
+        let single = [keys::CALLBACKS, keys::ENGINE, keys::CONSTRAINTS, keys::ACCESS_MODE].map(str::to_owned);
         let policies = self.state.policies.rows().into_iter().map(|row| keys::policy(&row.namespace));
-        let switches = [keys::CALLBACKS, keys::ENGINE, keys::CONSTRAINTS].map(str::to_owned);
-        for key in switches.into_iter().chain(policies) {
+        let tokens = self.state.access.tokens().map(|token| keys::token(&token.id));
+        let join_tokens = self.state.joins.tokens().map(|token| keys::join_token(&token.id));
+        let node_keys = self.state.joins.nodes().map(keys::node_key);
+        let known = single.into_iter().chain(policies).chain(tokens).chain(join_tokens).chain(node_keys);
+        for key in known.chain(stored.keys().cloned()).collect::<BTreeSet<String>>() {
             drop(load::refresh(self.state, &key, &stored, self.settings.quota_cores));
         }
     }
@@ -440,6 +445,44 @@ impl Leading<'_> {
         let mut latest: Stored = chosen.map(|(key, value)| (key.clone(), value.clone())).collect();
         self.lead.outbox.overlay(&mut latest, choose);
         latest
+    }
+}
+
+/// Whether the key holds what [`Scope::Cluster`] restores. Cursor, store and progress are no decisions of a command.
+fn is_of_cluster(key: &str) -> bool {
+    match keys::parse(key) {
+        Key::Callbacks
+        | Key::Engine
+        | Key::Constraints
+        | Key::Policy(_)
+        | Key::AccessMode
+        | Key::Token(_)
+        | Key::JoinToken(_)
+        | Key::NodeKey(_) => true,
+        Key::Group(_)
+        | Key::GroupSpec(..)
+        | Key::Placement(..)
+        | Key::Release(_)
+        | Key::Revision(..)
+        | Key::FormerPlacement(_)
+        | Key::FormerRevisions(_)
+        | Key::History(..)
+        | Key::Dependency(_)
+        | Key::DependencySpec(..)
+        | Key::Pairs(..)
+        | Key::FormerPairs(_)
+        | Key::Node(_)
+        | Key::NodeIntent(_)
+        | Key::Outcome(_)
+        | Key::Cursor
+        | Key::Store
+        | Key::Progress
+        | Key::Staged(_)
+        | Key::StagedReady
+        | Key::Restore
+        | Key::RestorePart(..)
+        | Key::AuditHead
+        | Key::Unknown => false,
     }
 }
 

@@ -1,5 +1,8 @@
 //! Who may do what, as the leader judges it, and the audit log.
 
+mod namespaces;
+mod stored_rights;
+
 use contract::access::audit::{
     AuditHead, AuditRecord, Chain, DROPPED_AT_ONCE, MOST_REFUSED, RefusedRequests, Verifier,
 };

@@ -176,3 +176,20 @@ fn a_join_is_audited_under_the_id_of_its_token() {
     assert_eq!((record.principal, record.token), (format!("join:{id}"), Some(id)));
     assert_eq!((record.verb.as_str(), record.object.as_str(), record.refused), ("Join", "b", None));
 }
+
+#[test]
+fn a_node_that_was_removed_with_its_key_cannot_be_approved_and_must_join_again() {
+    let mut rig = closed();
+    rig.create_token("t1", record(1, "b", 1));
+    rig.join("j1", 1, "b", 'B');
+    rig.agents.insert(node("b"), FakeNode::default());
+    rig.advance(3);
+    rig.command("c1", create("web", 2));
+    rig.advance(3);
+    let change = |change| Verb::Node { node: node("b"), change };
+    // Its instance is replaced first, so that the node is known for a while.
+    rig.unreachable.insert(node("a"));
+    assert_eq!(rig.command("r1", change(NodeChange::Remove { force: true })), "Accepted");
+    let refused = rig.command("a1", change(NodeChange::Approve));
+    assert!(refused.contains("join again") && refused.contains("deployctl node token create"), "{refused}");
+}

@@ -1,5 +1,6 @@
 //! Policies of namespaces: stored, listed, applied to writes, sent to agents, and the upgrade of a store without them.
 
+use contract::command::Removal;
 use contract::policy::{EVERY_NAMESPACE, Hardening, HostBind, Level, NamespacePolicy, Policy, Quota};
 
 use super::*;
@@ -168,4 +169,24 @@ fn a_dependency_pod_is_checked_like_a_group() {
     pod.containers[0].system_volumes.clear();
     assert_eq!(rig.command("c2", Verb::CreateDependency { pod: Box::new(pod) }), "Accepted");
     assert!(rig.command("c3", Verb::UpdateDependency { pod: bad }).contains("rule host-binds"));
+}
+
+#[test]
+fn a_quota_counts_the_instances_of_orphans_and_of_removed_groups_until_they_are_gone() {
+    let mut rig = rig(&["a"]);
+    let quota = Quota { groups: Some(2), instances: Some(4), containers: None };
+    rig.command("c0", set("hello", Policy { quota, ..Policy::default() }));
+    let remove_as = |name: &str, removal| Verb::RemoveGroup { name: group(name), removal };
+    rig.command("c1", create("orphan", 2));
+    rig.command("c2", create("removed", 2));
+    rig.advance(5);
+    rig.keep_pods("a");
+    assert_eq!(rig.command("c3", remove_as("orphan", Removal::Orphan)), "Accepted");
+    assert_eq!(rig.command("c4", remove_as("removed", Removal::Background)), "Accepted");
+    rig.advance(5);
+    assert!(rig.command("c5", create("web", 1)).contains("would have 5 instances, its quota is 4"));
+    rig.agents.values_mut().for_each(|agent| agent.stuck_pods.clear());
+    rig.advance(30);
+    assert!(rig.command("c6", create("web", 3)).contains("would have 5 instances, its quota is 4"), "the orphan runs");
+    assert_eq!(rig.command("c7", create("web", 2)), "Accepted");
 }
