@@ -253,6 +253,11 @@ impl Access {
         }
     }
 
+    /// Refuses a client that has shown wrong join tokens too often.
+    pub fn may_join(&self, client: &Client) -> Result<(), Refused> {
+        self.may_fail(client.origin())
+    }
+
     /// Counts a wrong join token and refuses it.
     pub fn refuse(&self, client: &Client, message: &str) -> Refused {
         self.failed(client.origin(), message)
