@@ -6,7 +6,7 @@ use std::time::Duration;
 use contract::access::binding::Peer;
 use contract::access::table::AccessTable;
 use contract::access::token::Token;
-use contract::access::AnonymousBinding;
+use contract::access::{AnonymousBinding, Right};
 use contract::time::Timestamp;
 use tokio::time::Instant;
 
@@ -42,6 +42,18 @@ pub(super) struct Known {
 enum Knowledge {
     Table(Arc<AccessTable>),
     BeforeAccess,
+}
+
+/// The rights that the schedulers check again.
+const CHANGING: [Right; 4] = [Right::Release, Right::Deploy, Right::Operate, Right::Administer];
+
+impl Local {
+    /// The bindings with which this apiserver accepts changes that the scheduler of this table refuses.
+    pub(super) fn unknown_to(&self, table: &AccessTable) -> Vec<AnonymousBinding> {
+        let changes = |binding: &&AnonymousBinding| CHANGING.iter().any(|right| binding.binding.role.has(*right));
+        let bindings = self.bindings.iter().filter(changes).filter(|_| table.enforced);
+        bindings.filter(|binding| !table.anonymous.contains(binding)).cloned().collect()
+    }
 }
 
 /// What became of an answer.
@@ -282,6 +294,18 @@ mod tests {
         assert_eq!(judge(&known, &own, None, (start, 0)), "anonymous@uid:7");
         assert_eq!(judge(&known, &["viewer from uid:8"], None, (start, 0)), "NoToken");
         assert_eq!(judge(&known, &own, Some(&token(1)), (start, 0)), "UnknownToken");
+    }
+
+    #[test]
+    fn a_binding_that_the_schedulers_lack_is_reported_if_it_allows_changes() {
+        let own = local(&["viewer from any", "deployer@shop from any", "operator from uid:self"]);
+        let known = vec!["operator from uid:self".parse().expect("a binding")];
+        let mut table =
+            AccessTable { version: String::new(), enforced: true, tokens: Vec::new(), anonymous: known, as_of: None };
+        let unknown: Vec<String> = own.unknown_to(&table).iter().map(ToString::to_string).collect();
+        assert_eq!(unknown, ["deployer@shop from any"]);
+        table.enforced = false;
+        assert_eq!(own.unknown_to(&table), []);
     }
 
     #[test]

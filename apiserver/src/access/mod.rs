@@ -224,6 +224,13 @@ impl Access {
             let describe = |table: &AccessTable| (table.enforced, table.tokens.len());
             let (enforced, tokens) = known.table().map_or((false, 0), describe);
             tracing::info!(enforced, tokens, "access table changed");
+            for binding in known.table().map(|table| self.0.local.unknown_to(table)).unwrap_or_default() {
+                tracing::warn!(
+                    %binding,
+                    "the schedulers do not have this --anonymous binding, so they refuse the changes of its clients; start both with \
+                     the same --anonymous"
+                );
+            }
         }
         taken
     }
