@@ -40,7 +40,7 @@ const RECHECK: Duration = Duration::from_millis(500);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const TOO_MANY_FOLLOWERS: &str = "too many followers of events, of this client or of all together; wait until some have ended, or \
     use another apiserver";
-/// Proxies that gather answers would gather this one for ever.
+/// A proxy that buffers answers until they end would never pass this one on.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
