@@ -32,6 +32,15 @@ const KEY: &str = "agent.nk";
 const CA: &str = "ca.pem";
 const ORDER_KEYS: &str = "order-keys";
 const SETTINGS: &str = "agent.env";
+/// The settings that a join writes, or removes if the new answer does not have them.
+const OWNED: [&str; 6] = [
+    "DEPLOYD_NAME",
+    "DEPLOYD_NATS",
+    "DEPLOYD_NATS_CREDENTIALS_FILE",
+    "DEPLOYD_NATS_CA",
+    "DEPLOYD_ORDER_KEYS_FILE",
+    "DEPLOYD_LABELS",
+];
 
 /// Makes the key of this node, joins the cluster with a token, and writes the settings of the agent.
 #[derive(Debug, Parser)]
@@ -184,31 +193,28 @@ fn key(folder: &Path, node: &NodeName) -> anyhow::Result<NodeKey> {
 
 fn write(folder: &Path, node: &NodeName, answer: &JoinAnswer) -> anyhow::Result<()> {
     let at = |name: &str| folder.join(name).display().to_string();
-    let mut settings = vec![
-        ("DEPLOYD_NAME", node.to_string()),
-        ("DEPLOYD_NATS", answer.nats.join(",")),
-        ("DEPLOYD_NATS_CREDENTIALS_FILE", at(KEY)),
-    ];
+    let [name, nats, credentials, nats_ca, order_keys, labels_of_node] = OWNED;
+    let mut settings = vec![(name, node.to_string()), (nats, answer.nats.join(",")), (credentials, at(KEY))];
     if let Some(ca) = &answer.ca {
         put(&folder.join(CA), ca, 0o644)?;
-        settings.push(("DEPLOYD_NATS_CA", at(CA)));
+        settings.push((nats_ca, at(CA)));
     }
     if !answer.node.order_keys.is_empty() {
         put(&folder.join(ORDER_KEYS), &answer.node.order_keys, 0o644)?;
-        settings.push(("DEPLOYD_ORDER_KEYS_FILE", at(ORDER_KEYS)));
+        settings.push((order_keys, at(ORDER_KEYS)));
     }
     let labels: Vec<String> = answer.node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     if !labels.is_empty() {
-        settings.push(("DEPLOYD_LABELS", labels.join(",")));
+        settings.push((labels_of_node, labels.join(",")));
     }
     let path = folder.join(SETTINGS);
     let before = fs::read_to_string(&path).unwrap_or_default();
     put(&path, &merged(&before, &settings), 0o600)
 }
 
-/// The settings in place of lines with the same names; other lines stay.
+/// The settings in place of all that an earlier join wrote; other lines stay.
 fn merged(before: &str, settings: &[(&str, String)]) -> String {
-    let is_ours = |line: &&str| settings.iter().any(|(name, _)| line.split('=').next() == Some(*name));
+    let is_ours = |line: &&str| line.split('=').next().is_some_and(|name| OWNED.contains(&name.trim()));
     let kept = before.lines().filter(|line| !is_ours(line)).map(str::to_owned);
     let set = settings.iter().map(|(name, value)| format!("{name}={value}"));
     kept.chain(set).map(|line| line + "\n").collect()
@@ -273,6 +279,29 @@ mod tests {
             at(ORDER_KEYS)
         );
         assert_eq!(fs::read_to_string(folder.join(SETTINGS)).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_second_join_leaves_no_setting_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let labels = BTreeMap::from([("unit".to_owned(), "a".to_owned())]);
+        let full = JoinAnswer {
+            nats: vec!["nats://10.0.0.1:4222".to_owned()],
+            ca: Some("PEM".to_owned()),
+            node: JoinedNode { labels, order_keys: "s1 AAAA\n".to_owned(), stores: Vec::new() },
+        };
+        write(dir.path(), &node(), &full).unwrap();
+        let bare = JoinAnswer {
+            nats: full.nats,
+            ca: None,
+            node: JoinedNode { labels: BTreeMap::new(), order_keys: String::new(), stores: Vec::new() },
+        };
+        write(dir.path(), &node(), &bare).unwrap();
+        let expected = format!(
+            "DEPLOYD_NAME=rack-3-1.a\nDEPLOYD_NATS=nats://10.0.0.1:4222\nDEPLOYD_NATS_CREDENTIALS_FILE={}\n",
+            dir.path().join(KEY).display()
+        );
+        assert_eq!(fs::read_to_string(dir.path().join(SETTINGS)).unwrap(), expected);
     }
 
     #[tokio::test]

@@ -9,6 +9,11 @@
 //! immediately before each start, the container itself is stopped then, and policies refuse specs whose volumes lie in volumes
 //! of the same pod or of revisions that may run at the same time. A directory with a link at its old place would need no such
 //! argument, but readers of logs and backups use the old places.
+//!
+//! The argument does not hold for binds of the node's own paths, which containers of other groups may write. There the policies
+//! refuse every path below a directory that containers may write (`contract::policy`), so only root of the node can change the
+//! path. [`check_host_path`] refuses links that are there anyway. The agent must see the path for that, and Docker resolves it
+//! in the host's mount namespace: a path that the agent does not see is refused.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,6 +40,11 @@ pub enum Error {
         "the bind of {path} is refused: {link} is a link, and what it points to is not allowed; bind the target itself"
     )]
     HostLink { path: String, link: String },
+    #[error(
+        "the bind of {path} is refused: the agent cannot see whether {part} is a link: {source}; create it, and let the agent read it \
+         (a drop-in for its unit with ProtectHome=read-only or PrivateTmp=no, or a mount of the same path into its container)"
+    )]
+    Unseen { path: String, part: String, source: io::Error },
 }
 
 /// The directory of a volume.
@@ -85,18 +95,26 @@ impl VolumeDir {
     }
 }
 
-/// Refuses a bind of the node whose path contains a link: policies compare the path as written. A path that does not exist is
-/// created by Docker.
+/// Refuses a bind of the node whose path contains a link, because policies compare the path as written, and one that the agent
+/// cannot see.
 pub fn check_host_path(bind: &Bind) -> Result<(), Error> {
     if bind.is_always_allowed() {
         return Ok(());
     }
     let mut paths: Vec<&Path> = Path::new(&bind.source).ancestors().collect();
     paths.reverse();
-    match paths.into_iter().find(|path| path.is_symlink()) {
-        None => Ok(()),
-        Some(link) => Err(Error::HostLink { path: bind.source.clone(), link: link.display().to_string() }),
+    for place in paths {
+        let (path, part) = (bind.source.clone(), place.display().to_string());
+        let found = place.symlink_metadata().map_err(|source| Error::Unseen {
+            path: path.clone(),
+            part: part.clone(),
+            source,
+        })?;
+        if found.is_symlink() {
+            return Err(Error::HostLink { path, link: part });
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -150,14 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bind_through_a_link_is_refused() {
+    fn a_bind_through_a_link_or_to_a_path_that_the_agent_cannot_see_is_refused() {
         let home = tempfile::tempdir().expect("a directory");
         let home = home.path().canonicalize().expect("there");
         std::fs::create_dir_all(home.join("shared")).expect("made");
         symlink("/etc", home.join("shared/x")).expect("linked");
         let check =
             |path: &str| check_host_path(&Bind::parse(&format!("{}/{path}:/x", home.display())).expect("a bind"));
-        assert!(check("shared").is_ok() && check("shared/later").is_ok());
+        std::fs::write(home.join("shared/file"), "").expect("written");
+        assert!(check("shared").is_ok() && check("shared/file").is_ok());
+        for unseen in ["shared/later", "shared/later/x", "shared/file/x"] {
+            assert!(matches!(check(unseen), Err(Error::Unseen { .. })), "{unseen}");
+        }
         assert!(matches!(check("shared/x"), Err(Error::HostLink { .. })));
         assert!(matches!(check("shared/x/passwd"), Err(Error::HostLink { .. })));
         assert!(check_host_path(&Bind::parse("/etc/localtime:/x:ro").expect("a bind")).is_ok());

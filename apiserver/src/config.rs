@@ -32,7 +32,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_BEHIND_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     pub behind_proxy: Vec<IpNet>,
 
-    /// Answer unencrypted requests of other machines; anybody between may read and change them
+    /// Answer unencrypted requests of other machines; machines on the network path may read and change them
     #[arg(long, env = "DEPLOYD_INSECURE_HTTP")]
     pub insecure_http: bool,
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use contract::notice::Notice;
 use contract::query::{Answer, Query, Reply};
 use contract::subjects;
 use fabric::nats::Bus;
@@ -27,7 +28,14 @@ pub struct Callbacks {
 struct CachedUrls {
     asked_at: Option<Instant>,
     /// None when the leader did not answer.
-    urls: Option<BTreeSet<String>>,
+    answer: Option<Registered>,
+}
+
+#[derive(Debug)]
+struct Registered {
+    urls: BTreeSet<String>,
+    /// Those that may have internal addresses; none from a scheduler that does not say it.
+    former: Option<BTreeSet<String>>,
 }
 
 impl Callbacks {
@@ -35,20 +43,23 @@ impl Callbacks {
         Self { bus, known: Mutex::default() }
     }
 
-    /// False only when the leader answered and does not know the callback.
-    pub async fn may_have(&self, callback: &str) -> bool {
+    /// Whether this callback may have an internal address, as far as the leader knows now: access may have been enforced since
+    /// the notice was made. None only when the leader answered and does not know the callback.
+    pub async fn is_former(&self, notice: &Notice) -> Option<bool> {
         let mut known = self.known.lock().await;
         let is_fresh = known.asked_at.is_some_and(|at| at.elapsed() < FRESH);
         // A callback that the last answer does not name may have been registered since.
-        if !(is_fresh && known.allows(callback)) {
-            *known = CachedUrls { urls: self.ask().await, asked_at: Some(Instant::now()) };
+        if !(is_fresh && known.is_former(notice).is_some()) {
+            *known = CachedUrls { answer: self.ask().await, asked_at: Some(Instant::now()) };
         }
-        known.allows(callback)
+        known.is_former(notice)
     }
 
-    async fn ask(&self) -> Option<BTreeSet<String>> {
+    async fn ask(&self) -> Option<Registered> {
         match self.bus.request(subjects::QUERY_LEADER, &Query::Callbacks, DEADLINE).await {
-            Ok(Reply { stale: false, answer: Answer::Callbacks(urls), .. }) => Some(urls.into_iter().collect()),
+            Ok(Reply { stale: false, answer: Answer::Callbacks(urls), former_callbacks: former, .. }) => {
+                Some(Registered { urls: urls.into_iter().collect(), former })
+            }
             Ok(_) => None,
             Err(error) => {
                 tracing::debug!(%error, "could not query the callbacks");
@@ -59,7 +70,9 @@ impl Callbacks {
 }
 
 impl CachedUrls {
-    fn allows(&self, callback: &str) -> bool {
-        self.urls.as_ref().is_none_or(|urls| urls.contains(callback))
+    fn is_former(&self, notice: &Notice) -> Option<bool> {
+        let Some(Registered { urls, former }) = &self.answer else { return Some(notice.is_former) };
+        let is_still_former = former.as_ref().is_none_or(|former| former.contains(&notice.callback));
+        urls.contains(&notice.callback).then_some(notice.is_former && is_still_former)
     }
 }

@@ -54,13 +54,13 @@ impl Poster {
         Self { usual, former, policies, secrets }
     }
 
-    /// Makes one attempt.
-    pub async fn post(&self, notice: &Notice, now: Timestamp) -> Attempt {
+    /// Makes one attempt. `is_former`: the address may be internal, now and not when the notice was made.
+    pub async fn post(&self, notice: &Notice, is_former: bool, now: Timestamp) -> Attempt {
         let url = match callback_url::parse(&notice.callback) {
             Ok(url) => url,
             Err(flaw) => return Attempt::Permanent(format!("the callback cannot be posted to: {flaw}")),
         };
-        if let Err(refused) = self.policies.of(notice.is_former).check_literal(&url) {
+        if let Err(refused) = self.policies.of(is_former).check_literal(&url) {
             return Attempt::Refused(refused);
         }
         let body = match serde_json::to_vec(&notice.body) {
@@ -69,9 +69,8 @@ impl Poster {
         };
         // The digest stays the same over retries and notifiers, so a receiver can drop a notice that it has seen.
         let (id, seconds) = (format!("msg_{}", Digest::of(notice)), now.as_millis() / 1000);
-        let destination =
-            Destination { port: url.port_or_known_default().unwrap_or_default(), is_former: notice.is_former };
-        let client = if notice.is_former { &self.former } else { &self.usual };
+        let destination = Destination { port: url.port_or_known_default().unwrap_or_default(), is_former };
+        let client = if is_former { &self.former } else { &self.usual };
         let mut request = client.post(url.clone()).header(CONTENT_TYPE, "application/json");
         request = request.header("webhook-id", &id).header("webhook-timestamp", seconds);
         if let Some(signature) = self.secrets.signature(&id, seconds, &body) {

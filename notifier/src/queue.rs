@@ -57,10 +57,10 @@ pub struct Tools {
 impl Tools {
     /// Makes one attempt if the callback is still registered.
     async fn post(&self, notice: &Notice) -> Attempt {
-        if !self.callbacks.may_have(&notice.callback).await {
-            return Attempt::Unregistered;
+        match self.callbacks.is_former(notice).await {
+            Some(is_former) => self.poster.post(notice, is_former, self.clock.now()).await,
+            None => Attempt::Unregistered,
         }
-        self.poster.post(notice, self.clock.now()).await
     }
 }
 

@@ -30,7 +30,11 @@ struct Window {
 
 impl Failures {
     /// Time until this peer may fail again; none when it may fail now.
-    pub(super) fn pause(&self, peer: Source, now: Instant) -> Option<Duration> {
+    pub(super) fn pause(&mut self, peer: Source, now: Instant) -> Option<Duration> {
+        // Here and not in `count`, which is not called for a peer that must pause.
+        if self.by_peer.len() >= MOST_PEERS {
+            self.by_peer.retain(|_, window| !window.is_over(now));
+        }
         match self.by_peer.get(&peer).filter(|window| !window.is_over(now)) {
             Some(window) if window.count >= MOST => Some(WINDOW.saturating_sub(now - window.since)),
             None if self.by_peer.len() >= MOST_PEERS => Some(WINDOW),
@@ -38,11 +42,8 @@ impl Failures {
         }
     }
 
-    /// Counts a failed attempt.
+    /// Counts a failed attempt, after [`Self::pause`].
     pub(super) fn count(&mut self, peer: Source, now: Instant) {
-        if self.by_peer.len() >= MOST_PEERS {
-            self.by_peer.retain(|_, window| !window.is_over(now));
-        }
         if self.by_peer.len() >= MOST_PEERS && !self.by_peer.contains_key(&peer) {
             return;
         }
@@ -87,15 +88,22 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_counted_peers_is_limited() {
+    fn the_number_of_counted_peers_is_limited_and_minutes_that_are_over_make_room() {
         let (mut failures, start) = (Failures::default(), Instant::now());
+        // As in `Access::failed`: only a peer that may fail is counted.
+        let mut fail = |number: u32, now: Instant| {
+            let pause = failures.pause(peer(number), now);
+            if pause.is_none() {
+                failures.count(peer(number), now);
+            }
+            (pause, failures.by_peer.len())
+        };
         let most = u32::try_from(MOST_PEERS).expect("a small number");
-        for number in 0..most + 5 {
-            failures.count(peer(number), start);
+        for number in 0..most {
+            assert_eq!(fail(number, start).0, None);
         }
-        assert_eq!(failures.by_peer.len(), MOST_PEERS);
-        assert_eq!((failures.pause(peer(0), start), failures.pause(peer(most), start)), (None, Some(WINDOW)));
-        failures.count(peer(most), start + WINDOW);
-        assert_eq!(failures.by_peer.len(), 1, "minutes that are over make room");
+        assert_eq!(fail(0, start), (None, MOST_PEERS));
+        assert_eq!(fail(most, start), (Some(WINDOW), MOST_PEERS));
+        assert_eq!(fail(most, start + WINDOW), (None, 1));
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::access::AnonymousBinding;
 use contract::access::binding::Peer;
 use contract::access::table::AccessTable;
 use contract::access::token::Token;
+use contract::access::{AnonymousBinding, Right};
 use contract::time::Timestamp;
 use tokio::time::Instant;
 
@@ -16,6 +16,13 @@ use super::client::Client;
 const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// An answer of a scheduler.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) news: News,
+    /// A standby answered.
+    pub(super) is_stale: bool,
+}
+
 #[derive(Debug)]
 pub(super) enum News {
     Unchanged,
@@ -35,6 +42,27 @@ pub(super) struct Known {
 enum Knowledge {
     Table(Arc<AccessTable>),
     BeforeAccess,
+}
+
+/// The rights that the schedulers check again.
+const CHANGING: [Right; 4] = [Right::Release, Right::Deploy, Right::Operate, Right::Administer];
+
+impl Local {
+    /// The bindings with which this apiserver accepts changes that the scheduler of this table refuses.
+    pub(super) fn unknown_to(&self, table: &AccessTable) -> Vec<AnonymousBinding> {
+        let changes = |binding: &&AnonymousBinding| CHANGING.iter().any(|right| binding.binding.role.has(*right));
+        let bindings = self.bindings.iter().filter(changes).filter(|_| table.enforced);
+        bindings.filter(|binding| !table.anonymous.contains(binding)).cloned().collect()
+    }
+}
+
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    Changed,
+    Same,
+    /// A standby may not know yet what the leader said: that a token is revoked, for example.
+    Ignored,
 }
 
 /// What this apiserver knows about its own machine and flags.
@@ -65,12 +93,14 @@ pub(super) enum Identification {
 }
 
 impl Known {
-    /// Takes an answer. Whether it changed something.
-    pub(super) fn take(&mut self, news: News, now: Instant) -> bool {
-        self.confirmed = Some(now);
-        match news {
+    /// Takes an answer, unless it may be older than what is known.
+    pub(super) fn take(&mut self, Heard { news, is_stale }: Heard, now: Instant) -> Taken {
+        let is_new = match news {
             News::Unchanged => false,
             News::Table(table) => {
+                if is_stale && self.table().is_some_and(|known| table.may_be_older_than(known)) {
+                    return Taken::Ignored;
+                }
                 let is_new = self.table().is_none_or(|known| known.version != table.version);
                 self.access = Some(Knowledge::Table(Arc::from(table)));
                 is_new
@@ -80,7 +110,9 @@ impl Known {
                 self.access = Some(Knowledge::BeforeAccess);
                 is_new
             }
-        }
+        };
+        self.confirmed = Some(now);
+        if is_new { Taken::Changed } else { Taken::Same }
     }
 
     /// Whether a scheduler has answered since then.
@@ -171,6 +203,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use contract::access::token::TokenRecord;
+    use contract::record::Cursor;
 
     use super::*;
 
@@ -180,7 +213,16 @@ mod tests {
         Token::from_random(&[byte; 40])
     }
 
-    fn table(enforced: bool, tokens: &[Token]) -> News {
+    fn table(enforced: bool, tokens: &[Token]) -> Heard {
+        table_as_of(enforced, tokens, 0)
+    }
+
+    fn led(news: News) -> Heard {
+        Heard { news, is_stale: false }
+    }
+
+    /// The table after a number of commands.
+    fn table_as_of(enforced: bool, tokens: &[Token], sequence: u64) -> Heard {
         let record = |token: &Token| TokenRecord {
             id: token.id.clone(),
             hash: token.proof().hash(),
@@ -192,7 +234,8 @@ mod tests {
         };
         let version = format!("{enforced} {}", tokens.len());
         let tokens = tokens.iter().map(record).collect();
-        News::Table(Box::new(AccessTable { version, enforced, tokens, anonymous: Vec::new() }))
+        let as_of = Some(Cursor { stream: "a".to_owned(), sequence, stored_at: None });
+        led(News::Table(Box::new(AccessTable { version, enforced, tokens, anonymous: Vec::new(), as_of })))
     }
 
     fn local(bindings: &[&str]) -> Local {
@@ -213,14 +256,32 @@ mod tests {
     fn a_token_is_known_until_it_expires_or_the_table_is_too_old() {
         let (mut known, start, mine) = (Known::default(), Instant::now(), token(1));
         assert_eq!(judge(&known, &[], Some(&mine), (start, 0)), "NoTable");
-        assert!(known.take(table(true, std::slice::from_ref(&mine)), start));
-        assert!(!known.take(News::Unchanged, start));
+        assert_eq!(known.take(table(true, std::slice::from_ref(&mine)), start), Taken::Changed);
+        assert_eq!(known.take(led(News::Unchanged), start), Taken::Same);
         assert_eq!(judge(&known, &[], Some(&mine), (start, 999)), "alice");
         assert_eq!(judge(&known, &[], Some(&mine), (start, 1_000)), "BadToken");
         assert_eq!(judge(&known, &[], Some(&token(2)), (start, 0)), "UnknownToken");
         let last = start + KEPT_FOR;
         assert_eq!(judge(&known, &[], Some(&mine), (last - Duration::from_secs(1), 0)), "alice");
         assert_eq!(judge(&known, &[], Some(&mine), (last, 0)), "NoTable");
+    }
+
+    #[test]
+    fn a_standby_that_is_behind_brings_no_revoked_token_back() {
+        let (mut known, start, mine) = (Known::default(), Instant::now(), token(1));
+        let stale = |heard: Heard| Heard { is_stale: true, ..heard };
+        let with = |sequence| table_as_of(true, std::slice::from_ref(&mine), sequence);
+        let without = |sequence| table_as_of(true, &[], sequence);
+        known.take(without(7), start);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(known.take(stale(with(6)), later), Taken::Ignored);
+        assert_eq!(judge(&known, &[], Some(&mine), (later, 0)), "UnknownToken");
+        assert!(!known.is_confirmed_since(later), "nothing is known about the token at this time");
+
+        assert_eq!(known.take(stale(with(8)), later), Taken::Changed, "a standby that knows more is believed");
+        assert_eq!(known.take(stale(without(9)), later), Taken::Changed);
+        // After a restore the leader reads another stream.
+        assert_eq!(known.take(with(1), later), Taken::Changed);
     }
 
     #[test]
@@ -236,16 +297,28 @@ mod tests {
     }
 
     #[test]
+    fn a_binding_that_the_schedulers_lack_is_reported_if_it_allows_changes() {
+        let own = local(&["viewer from any", "deployer@shop from any", "operator from uid:self"]);
+        let known = vec!["operator from uid:self".parse().expect("a binding")];
+        let mut table =
+            AccessTable { version: String::new(), enforced: true, tokens: Vec::new(), anonymous: known, as_of: None };
+        let unknown: Vec<String> = own.unknown_to(&table).iter().map(ToString::to_string).collect();
+        assert_eq!(unknown, ["deployer@shop from any"]);
+        table.enforced = false;
+        assert_eq!(own.unknown_to(&table), []);
+    }
+
+    #[test]
     fn an_open_cluster_lets_every_client_without_a_token_in() {
         let start = Instant::now();
-        for news in [table(false, &[]), News::BeforeAccess] {
+        for news in [table(false, &[]), led(News::BeforeAccess)] {
             let mut known = Known::default();
             known.take(news, start);
             assert_eq!(judge(&known, &["viewer from any"], None, (start, 0)), "anonymous");
             assert_eq!(judge(&known, &[], None, (start + KEPT_FOR, 0)), "NoTable");
         }
         let mut old = Known::default();
-        old.take(News::BeforeAccess, start);
+        old.take(led(News::BeforeAccess), start);
         assert_eq!(judge(&old, &[], Some(&token(1)), (start, 0)), "NoTokens");
     }
 

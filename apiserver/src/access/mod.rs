@@ -32,7 +32,7 @@ use crate::queries::Queries;
 use bearer::HeaderFlaw;
 pub use client::{Client, text as peer_text};
 use failures::Failures;
-use known::{Identification, Known, Local, News};
+use known::{Heard, Identification, Known, Local, News, Taken};
 
 /// How often the table is read again. With the time of an answer this keeps a revocation below 5 s.
 const POLL: Duration = Duration::from_secs(4);
@@ -184,11 +184,12 @@ impl Access {
         self.ask().await;
     }
 
-    /// Asks the leader, then a standby; whether one answered.
+    /// Asks the leader, then a standby; whether one gave an answer that can be used.
     async fn ask(&self) -> bool {
         for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
-            if let Some(news) = self.ask_at(subject).await {
-                self.take(news);
+            if let Some(heard) = self.ask_at(subject).await
+                && self.take(heard) != Taken::Ignored
+            {
                 return true;
             }
         }
@@ -197,27 +198,41 @@ impl Access {
 
     /// A scheduler of a version without access control does not answer the query and keeps it as a dead letter, so a scheduler
     /// that is not known yet first says in the answer to another query whether it knows this one.
-    async fn ask_at(&self, subject: &str) -> Option<News> {
+    async fn ask_at(&self, subject: &str) -> Option<Heard> {
         let queries = &self.0.queries;
         let known = lock(&self.0.known).table().map(|table| table.version.clone());
-        if known.is_none() && !queries.ask_once(subject, &Query::Engine, ONE_TRY).await?.checks_access {
-            return Some(News::BeforeAccess);
+        if known.is_none() {
+            let reply = queries.ask_once(subject, &Query::Engine, ONE_TRY).await?;
+            if !reply.checks_access {
+                return Some(Heard { news: News::BeforeAccess, is_stale: reply.stale });
+            }
         }
         let is_known = known.is_some();
-        match queries.ask_once(subject, &Query::Access { known }, ONE_TRY).await?.answer {
-            Answer::Access(Some(table)) => Some(News::Table(table)),
-            Answer::Access(None) if is_known => Some(News::Unchanged),
-            _ => None,
-        }
+        let reply = queries.ask_once(subject, &Query::Access { known }, ONE_TRY).await?;
+        let news = match reply.answer {
+            Answer::Access(Some(table)) => News::Table(table),
+            Answer::Access(None) if is_known => News::Unchanged,
+            _ => return None,
+        };
+        Some(Heard { news, is_stale: reply.stale })
     }
 
-    fn take(&self, news: News) {
+    fn take(&self, heard: Heard) -> Taken {
         let mut known = lock(&self.0.known);
-        if known.take(news, Instant::now()) {
+        let taken = known.take(heard, Instant::now());
+        if taken == Taken::Changed {
             let describe = |table: &AccessTable| (table.enforced, table.tokens.len());
             let (enforced, tokens) = known.table().map_or((false, 0), describe);
             tracing::info!(enforced, tokens, "access table changed");
+            for binding in known.table().map(|table| self.0.local.unknown_to(table)).unwrap_or_default() {
+                tracing::warn!(
+                    %binding,
+                    "the schedulers do not have this --anonymous binding, so they refuse the changes of its clients; start both with \
+                     the same --anonymous"
+                );
+            }
         }
+        taken
     }
 
     fn judge(&self, token: Option<&Token>, peer: Peer) -> Identification {
@@ -243,6 +258,11 @@ impl Access {
                 "cannot check the token: the scheduler that leads is of a version without tokens; upgrade the schedulers",
             )),
         }
+    }
+
+    /// Refuses a client that has shown wrong join tokens too often.
+    pub fn may_join(&self, client: &Client) -> Result<(), Refused> {
+        self.may_fail(client.origin())
     }
 
     /// Counts a wrong join token and refuses it.

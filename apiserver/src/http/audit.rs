@@ -10,7 +10,7 @@ use super::router::HttpMethod;
 use super::{Api, Call};
 use crate::queries;
 
-/// Default and largest number of records in an answer.
+/// Default and largest `limit`. Schedulers give at most 500 records on a page, and 20 of refused requests.
 const PAGE: (u32, u32) = (100, 1000);
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {

@@ -11,7 +11,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use contract::access::Right;
+use contract::access::{Principal, Right};
 use contract::api::Events;
 use contract::event::{Event, Kind};
 use contract::streams::EVENTS;
@@ -40,7 +40,7 @@ const RECHECK: Duration = Duration::from_millis(500);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const TOO_MANY_FOLLOWERS: &str = "too many followers of events, of this client or of all together; wait until some have ended, or \
     use another apiserver";
-/// Proxies that gather answers would gather this one for ever.
+/// A proxy that buffers answers until they end would never pass this one on.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
@@ -105,13 +105,15 @@ pub fn limit(params: &Params) -> usize {
     usize::try_from(params.integer("limit", USUAL).clamp(1, MOST)).unwrap_or(1)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct EventFilter {
     group: Option<String>,
     node: Option<String>,
     kind: Option<Kind>,
     since: Option<Timestamp>,
-    /// The groups that the client may read.
+    /// The client, once it is known.
+    principal: Option<Principal>,
+    /// The groups that the client may read, for events of older schedulers: they do not name the namespace.
     groups: VisibleGroups,
     /// The client may see events that concern no group.
     sees_cluster: bool,
@@ -126,13 +128,15 @@ impl EventFilter {
         };
         let since = params.text("since").map(|text| since(text, now)).transpose()?;
         let (groups, sees_cluster) = (VisibleGroups::All, true);
-        Ok(Self { group: text("group"), node: text("node"), kind, since, groups, sees_cluster })
+        let (group, node) = (text("group"), text("node"));
+        Ok(Self { group, node, kind, since, principal: None, groups, sees_cluster })
     }
 
     /// Leaves out what the client may not see.
     async fn seen_by(self, api: &Api, call: &Call) -> Result<Self, Refused> {
         let sees_cluster = call.client.principal.may(Right::Operate, None);
-        Ok(Self { groups: visible::groups(api, &call.client).await?, sees_cluster, ..self })
+        let principal = Some(call.client.principal.clone());
+        Ok(Self { principal, groups: visible::groups(api, &call.client).await?, sees_cluster, ..self })
     }
 
     fn apply(&self, stored: &Stored) -> Filtered<(u64, Event)> {
@@ -144,11 +148,16 @@ impl EventFilter {
         if self.matches(&event) { Filtered::Match((stored.sequence, event)) } else { Filtered::Skip }
     }
 
+    fn reads(&self, namespace: &str) -> bool {
+        self.principal.as_ref().is_none_or(|principal| principal.may(Right::Read, Some(namespace)))
+    }
+
     fn matches(&self, event: &Event) -> bool {
         let same = |wanted: &Option<String>, has: Option<&str>| wanted.is_none() || wanted.as_deref() == has;
-        let is_visible = match &event.group {
-            Some(group) => self.groups.contains(group.as_str()),
-            None => self.sees_cluster,
+        let is_visible = match (&event.group, &event.namespace) {
+            (Some(_), Some(namespace)) => self.reads(namespace),
+            (Some(group), None) => self.groups.contains(group.as_str()),
+            (None, _) => self.sees_cluster,
         };
         is_visible
             && same(&self.group, event.group.as_ref().map(|name| name.as_str()))
@@ -201,10 +210,17 @@ impl Audience {
         Self { client, access, queries, groups: FollowedGroups::default(), recheck: interval(RECHECK) }
     }
 
+    fn still_may_follow(&self) -> bool {
+        self.access.still_knows(&self.client)
+    }
+
     async fn may_see(&mut self, event: &Event) -> bool {
         match &event.group {
-            Some(group) => self.groups.is_visible(&self.queries, &self.client, group).await,
-            None => true,
+            Some(group) if event.namespace.is_none() => {
+                self.groups.is_visible(&self.queries, &self.client, group).await
+            }
+            // The filter has checked the namespace.
+            Some(_) | None => true,
         }
     }
 }
@@ -217,7 +233,7 @@ impl Feed {
         loop {
             tokio::select! {
                 () = self.leaving.wait() => return None,
-                _ = self.audience.recheck.tick() => if !self.audience.access.still_knows(&self.audience.client) {
+                _ = self.audience.recheck.tick() => if !self.audience.still_may_follow() {
                     return None;
                 },
                 _ = self.keep_alive.tick() => return Some(Bytes::from_static(b": still here\n\n")),
@@ -225,6 +241,10 @@ impl Feed {
                     if let Filtered::Match((sequence, event)) = self.filter.apply(&stored)
                         && self.audience.may_see(&event).await
                     {
+                        // The question may have taken seconds, in which nothing else was checked.
+                        if !self.audience.still_may_follow() {
+                            return None;
+                        }
                         return Some(frame(sequence, &event));
                     }
                 }
@@ -272,6 +292,7 @@ mod tests {
             instance: 1,
             node: "a".parse().ok(),
             message: "placed on a".to_owned(),
+            namespace: None,
             reasons: std::collections::BTreeMap::new(),
         };
         let matches = |query| wanted(query).unwrap().matches(&event);

@@ -164,6 +164,8 @@ async fn admit(api: &Api, call: &Call) -> HttpResult {
     if !bus_accounts::is_signed(&key, &signed_text(token.id(), &node, &key), &signature) {
         return Err(Refused::bad_request("Signature: does not prove that the node has the private part of Key"));
     }
+    // Before the schedulers are asked: a client without a valid token must not cause work for them.
+    api.access.may_join(&call.client)?;
     let (proof, now) = (token.proof(), api.streams.now());
     if !stored(api).await?.iter().any(|record| record.verify(&proof, now)) {
         return Err(wrong(unknown));

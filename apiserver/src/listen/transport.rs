@@ -29,7 +29,7 @@ pub struct Transport {
     pub tls: Option<ServerTls>,
     /// Addresses of proxies: they may speak plain HTTP, and they name the client of a request.
     pub proxies: Vec<IpNet>,
-    /// Whether anybody may speak plain HTTP.
+    /// Whether clients of other machines may speak plain HTTP.
     pub is_insecure: bool,
 }
 

@@ -28,6 +28,7 @@ fn event(number: u32, group: &str, kind: Kind, at: Timestamp) -> Event {
         instance: number,
         node: "a".parse().ok(),
         message: format!("event {number}"),
+        namespace: None,
         reasons: std::collections::BTreeMap::new(),
     }
 }

@@ -59,7 +59,7 @@ pub enum PolicyWhat {
 /// Exceptions from the rules of a level, and limits.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Exceptions {
-    /// Directory or file of the nodes that SystemVolumes may bind, with everything below; with :ro only for reading
+    /// Directory or file of the nodes that SystemVolumes may bind; with :ro only for reading, then also everything below it
     #[arg(long, value_name = "PATH[:ro]")]
     pub allow_bind: Vec<String>,
     /// Docker network that pods may join

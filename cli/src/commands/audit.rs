@@ -9,7 +9,7 @@ use crate::api::{self, Api};
 use crate::args::AuditWhat;
 use crate::output::{access, show};
 
-/// Records of one request; the apiserver gives no more.
+/// Limit of records in one request, the largest that apiservers accept. A page has fewer and names the next one.
 const PAGE: u64 = 1000;
 
 #[derive(Debug, thiserror::Error)]

@@ -36,6 +36,7 @@ pub(crate) mod tests {
             instance: 2,
             node: Some("node1".parse().unwrap()),
             message: message.to_owned(),
+            namespace: None,
             reasons: BTreeMap::new(),
         }
     }

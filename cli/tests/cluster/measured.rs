@@ -1,5 +1,5 @@
-//! What security costs: printed, and bounded generously, because a machine that builds or tests beside this is slow.
-//! `proof bench` measures the same on a calm machine.
+//! What security costs: printed, and bounded. The goals are `up` ready in 3 s and 2 ms more from POST to order; the limits here leave room for
+//! a machine with two cores that runs other tests at the same time. `proof bench` measures the same on a calm machine.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,10 @@ use crate::cluster::{Cluster, demo_group, text};
 
 const COMMANDS: usize = 20;
 const SOON: Duration = Duration::from_secs(30);
+/// From the start of `deployctl up --detach` to its end.
+const UP: Duration = Duration::from_secs(6);
+/// From POST to order, half of the commands.
+const HALF: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_with_everything_enabled_is_ready_soon_and_a_command_is_an_order_within_milliseconds() {
@@ -23,7 +27,7 @@ async fn a_cluster_with_everything_enabled_is_ready_soon_and_a_command_is_an_ord
     let took = started.elapsed();
     let ready = text(&up).lines().find(|line| line.contains("ready after")).unwrap_or_default().trim().to_owned();
     println!("up: {ready} ({:.2} s with the start of deployctl)", took.as_secs_f64());
-    assert!(up.status.success() && took < SOON, "{}", text(&up));
+    assert!(up.status.success() && took < UP, "{took:?}: {}", text(&up));
 
     let agent = cluster.bus(Member::Agent, "node-1").await;
     let mut orders = agent.subscribe(&subjects::order(&"node-1".parse().expect("a name"))).await.expect("subscribes");
@@ -50,5 +54,5 @@ async fn a_cluster_with_everything_enabled_is_ready_soon_and_a_command_is_an_ord
     times.sort_unstable();
     let (half, last) = (times[COMMANDS / 2], times[COMMANDS - 1]);
     println!("POST to order: p50 {half:.1?}, slowest {last:.1?} of {COMMANDS}");
-    assert!(half < Duration::from_secs(1), "{times:?}");
+    assert!(half < HALF, "{times:?}");
 }

@@ -10,7 +10,7 @@ use reqwest::Url;
 #[group(skip)]
 pub struct Args {
     /// Opens addresses or names that are not public (loopback, private and link-local ones are closed) to callbacks, for one port or
-    /// all; repeatable. Set it alike in apiservers and notifiers
+    /// all but the default ports of deployd, NATS and etcd; repeatable. Set it alike in apiservers and notifiers
     #[arg(
         long = "callback-allow",
         env = "DEPLOYD_CALLBACK_ALLOW",

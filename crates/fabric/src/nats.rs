@@ -1,6 +1,6 @@
 //! NATS client: one connection per process, with deadlines on everything.
 //!
-//! The client reconnects for ever with jitter and pings every 5 s, so a dead server is detected within seconds. A
+//! The client keeps trying to reconnect, with jitter, and pings every 5 s, so a dead server is detected within seconds. A
 //! message that exceeds the server's limit is split and reassembled (`parts`), invisibly to users of this module.
 //! Streams are in `stream`, reading them in `reader`, `follow` and backwards in `past`, shared consumers in `consumer`.
 

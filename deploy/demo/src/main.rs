@@ -79,7 +79,7 @@ fn lose_database(address: &str, reason: &str) -> ! {
     exit(1)
 }
 
-/// Allocates and touches memory for ever.
+/// Allocates and touches memory until the kernel kills the process.
 fn eat() {
     let mut eaten = Vec::new();
     loop {

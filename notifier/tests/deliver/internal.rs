@@ -169,6 +169,23 @@ async fn a_callback_of_an_open_cluster_keeps_its_internal_address_and_a_denied_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_that_was_queued_before_access_was_enforced_reaches_no_internal_address() {
+    let world = World::start().await;
+    let trap = Trap::everywhere();
+    let resolver = Rebinding::new(&[&["127.0.0.1"]]);
+    let notifier = world.strict_notifier(&["--timeout", "1s", "--retry-delays", "10m"], resolver).await;
+    let [kept, closed] = ["127.0.0.2", "127.0.0.3"].map(|host| format!("http://{host}:{}/hook", trap.port));
+    let leader = world.leader(&[&kept, &closed]).await;
+    leader.allow_internal(&[&kept]);
+    world.publish(&Notice { is_former: true, ..notice(&closed, 1) }).await;
+    eventually("the notice is refused", async || (world.unsettled().await == 0).then_some(())).await;
+    assert_eq!(trap.connections(), 0);
+    world.publish(&Notice { is_former: true, ..notice(&kept, 2) }).await;
+    eventually("a connection", async || (trap.connections() >= 1).then_some(())).await;
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_a_former_callback_opened_serves_no_other_callback() {
     let world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;

@@ -1,5 +1,6 @@
 //! A nats-server and notifiers on it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -127,9 +128,15 @@ impl World {
 /// A scheduler that leads and answers which callbacks are registered.
 pub(crate) struct Leader {
     callbacks: Arc<Mutex<Vec<String>>>,
+    /// Those that may have internal addresses; none: it does not say, like an older scheduler.
+    former: Arc<Mutex<Option<BTreeSet<String>>>>,
 }
 
 impl Leader {
+    pub(crate) fn allow_internal(&self, callbacks: &[&str]) {
+        *self.former.lock().unwrap() = Some(callbacks.iter().map(|url| (*url).to_owned()).collect());
+    }
+
     pub(crate) fn register(&self, callbacks: &[&str]) {
         *self.callbacks.lock().unwrap() = callbacks.iter().map(|url| (*url).to_owned()).collect();
     }
@@ -137,15 +144,17 @@ impl Leader {
 
 impl World {
     pub(crate) async fn leader(&self, callbacks: &[&str]) -> Leader {
-        let leader = Leader { callbacks: Arc::default() };
+        let leader = Leader { callbacks: Arc::default(), former: Arc::default() };
         leader.register(callbacks);
-        let (bus, known) = (self.bus.clone(), leader.callbacks.clone());
+        let (bus, known, former) = (self.bus.clone(), leader.callbacks.clone(), leader.former.clone());
         let mut questions = bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
         fabric::tasks::spawn("leader", async move {
             while let Some(question) = questions.next().await {
                 let answer = Answer::Callbacks(known.lock().unwrap().clone());
                 let inbox = question.reply.expect("a reply subject");
-                bus.answer(&inbox, &Reply::new(false, answer)).await.unwrap();
+                let former_callbacks = former.lock().unwrap().clone();
+                let reply = Reply { former_callbacks, ..Reply::new(false, answer) };
+                bus.answer(&inbox, &reply).await.unwrap();
             }
         });
         leader

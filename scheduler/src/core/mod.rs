@@ -361,7 +361,10 @@ impl Core {
         let is_stuck = self.state.warns_of(Warning::StoreFull);
         let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.may_be_incomplete());
         let answer = match answered {
-            Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
+            Answered::Now(answer) => {
+                let former_callbacks = asks_for_callbacks.then(|| self.state.access.former_callbacks());
+                Effect::Answer { inbox, reply: Box::new(Reply { former_callbacks, ..Reply::new(stale, answer) }) }
+            }
             Answered::Later(dry_run) => Effect::Plan { inbox, stale, dry_run },
         };
         match self.role {

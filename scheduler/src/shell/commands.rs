@@ -106,6 +106,7 @@ impl Reader {
             instance: 0,
             node: None,
             message,
+            namespace: None,
             reasons: std::collections::BTreeMap::new(),
         };
         if self.publisher.event(event).is_err() {

@@ -89,8 +89,8 @@ async fn a_wrong_token_or_a_key_of_another_process_sends_no_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wrong_join_tokens_are_limited_by_address() {
-    let (world, _leader, _root) = guarded(&[]).await;
+async fn wrong_join_tokens_are_limited_by_address_before_a_scheduler_is_asked() {
+    let (world, leader, _root) = guarded(&[]).await;
     let client = client_at(9, 1);
     let body = serde_json::to_string(&wanted(
         &JoinToken::new(contract::access::token::Token::from_random(&[1; 40]), None),
@@ -102,6 +102,8 @@ async fn wrong_join_tokens_are_limited_by_address() {
     for _ in 0..5 {
         assert_eq!(status().await.status, 401);
     }
+    // Nothing answers a query from now on.
+    leader.stop().await;
     let refused = status().await;
     assert!(refused.status == 429 && refused.retry_after, "{}", refused.text);
 }

@@ -131,10 +131,15 @@ async fn ports_policies_pods_of_nodes_and_quarantined_groups_are_filtered() {
 }
 
 async fn record(world: &World, group: Option<&str>) {
+    record_in(world, group, None).await;
+}
+
+async fn record_in(world: &World, group: Option<&str>, namespace: Option<&str>) {
     let event = Event {
         at: Clock::start().now(),
         kind: Kind::Placed,
         group: group.map(|name| name.parse().unwrap()),
+        namespace: namespace.map(str::to_owned),
         instance: 1,
         node: None,
         message: "placed".to_owned(),
@@ -157,6 +162,20 @@ async fn events_are_filtered_and_those_of_the_cluster_are_for_operators() {
     assert_eq!(groups(&reader, "").await, ["a.x", "b.xy", "c.xyz", "gone"]);
     assert_eq!(groups(&alice, "").await, ["b.xy", "c.xyz"], "a removed group has no namespace");
     assert_eq!(groups(&alice, "?limit=1&group=b.xy").await, ["b.xy"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_stay_with_the_namespace_in_which_they_happened() {
+    let (world, _leader, [root, alice, reader]) = world().await;
+    world.bus.ensure_stream(&(&EVENTS).into()).await.unwrap();
+    // `b.xy` is a group of alice's namespace now, `a.x` is not; `gone` is removed.
+    for (group, namespace) in [("b.xy", "bank"), ("a.x", "shop"), ("gone", "shop"), ("gone", ""), ("b.xy", "shop")] {
+        record_in(&world, Some(group), Some(namespace)).await;
+    }
+    let groups = async |person: &Person| names(&world.read(person, "/api/events").await, "Events");
+    assert_eq!(groups(&root).await, ["b.xy", "a.x", "gone", "gone", "b.xy"]);
+    assert_eq!(groups(&reader).await, ["b.xy", "a.x", "gone", "gone", "b.xy"]);
+    assert_eq!(groups(&alice).await, ["a.x", "gone", "b.xy"]);
 }
 
 /// The groups of events in a stream.

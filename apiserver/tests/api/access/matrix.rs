@@ -72,6 +72,7 @@ async fn prepare(world: &World, admin: &Person) {
             instance: 1,
             node: None,
             message: "placed".to_owned(),
+            namespace: None,
             reasons: std::collections::BTreeMap::new(),
         };
         let deadline = std::time::Duration::from_secs(5);

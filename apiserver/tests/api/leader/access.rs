@@ -21,7 +21,7 @@ impl Default for Known {
 }
 
 pub(super) fn table(enforced: bool, tokens: Vec<TokenRecord>) -> AccessTable {
-    AccessTable { version: "0".to_owned(), enforced, tokens, anonymous: Vec::new() }
+    AccessTable { version: "0".to_owned(), enforced, tokens, anonymous: Vec::new(), as_of: None }
 }
 
 /// The table, unless the apiserver has it.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{TokenProof, TokenRecord};
 use super::{AnonymousBinding, Binding, Principal};
+use crate::record::Cursor;
 use crate::time::{Timestamp, rfc3339};
 
 /// Whether clients must prove who they are: `/deployd/state/access/mode`.
@@ -36,12 +37,22 @@ pub struct AccessTable {
     pub tokens: Vec<TokenRecord>,
     /// The bindings of clients without a token that this scheduler accepts.
     pub anonymous: Vec<AnonymousBinding>,
+    /// The last command that this table includes. Absent from older schedulers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Cursor>,
 }
 
 impl AccessTable {
     /// The principal of a token; none when it is unknown, wrong or expired.
     pub fn verify(&self, proof: &TokenProof, now: Timestamp) -> Option<Principal> {
         self.tokens.iter().find(|token| token.id == proof.id)?.verify(proof, now)
+    }
+
+    /// Whether the table of a standby may lack commands that `known` includes, for example a revocation. Positions in different
+    /// command streams cannot be compared.
+    pub fn may_be_older_than(&self, known: &Self) -> bool {
+        let Some(known) = &known.as_of else { return false };
+        self.as_of.as_ref().is_none_or(|own| own.stream != known.stream || own.sequence < known.sequence)
     }
 }
 

@@ -53,6 +53,10 @@ const PUBLIC_V6: Ipv6Net = v6([0x2000, 0, 0], 0, 3);
 /// An IPv4 address is in the last 32 bits.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0], 0, 96);
 
+/// Default ports of apiservers, schedulers, agents, notifiers, NATS (clients, routes, monitoring) and etcd (clients, peers). A rule that
+/// opens a whole network does not mean them: there a callback would reach deployd itself.
+const OWN_PORTS: [u16; 9] = [9003, 9012, 9013, 9014, 4222, 6222, 8222, 2379, 2380];
+
 const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
 }
@@ -157,6 +161,11 @@ fn name(text: &str) -> Option<String> {
 }
 
 impl Rule {
+    /// Whether it opens an internal address. Ports of deployd must be named.
+    fn opens(&self, host: &str, address: SocketAddr) -> bool {
+        self.covers(host, address) && (self.port.is_some() || !OWN_PORTS.contains(&address.port()))
+    }
+
     /// Whether a connection to `address`, found under the name `host`, is meant.
     fn covers(&self, host: &str, address: SocketAddr) -> bool {
         let covers_place = match &self.place {
@@ -179,7 +188,7 @@ pub struct Filter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Not public, and no rule allows it.
-    #[error("{address} is {kind}; --callback-allow {} opens it (apiservers and notifiers)", address.ip())]
+    #[error("{address} is {kind}; --callback-allow {} opens it (apiservers and notifiers)", opening(*address))]
     Internal {
         /// Address and port of the connection.
         address: SocketAddr,
@@ -196,6 +205,11 @@ pub enum Refused {
         /// The rule.
         rule: Rule,
     },
+}
+
+/// The rule that opens an address.
+fn opening(address: SocketAddr) -> String {
+    if OWN_PORTS.contains(&address.port()) { address.to_string() } else { address.ip().to_string() }
 }
 
 impl Filter {
@@ -228,7 +242,7 @@ impl Filter {
             return Err(Refused::Denied { address, rule: rule.clone() });
         }
         match internal_kind(address.ip()) {
-            Some(kind) if !self.allow.iter().any(|rule| rule.covers(host, address)) => {
+            Some(kind) if !self.allow.iter().any(|rule| rule.opens(host, address)) => {
                 Err(Refused::Internal { address, kind })
             }
             Some(_) | None => Ok(()),

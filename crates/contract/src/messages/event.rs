@@ -22,6 +22,10 @@ pub struct Event {
     /// The group or dependency pod it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupName>,
+    /// Namespace of the group when it happened: another group may have its name later. Empty if the leader did not know it. Absent from
+    /// older schedulers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The instance it concerns, from 1; 0 for the group as a whole.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub instance: u32,

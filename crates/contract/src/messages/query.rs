@@ -1,6 +1,6 @@
 //! Queries that an apiserver sends to a scheduler or an agent, and their answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -145,12 +145,15 @@ pub struct Reply {
     /// control: a cluster with such a leader is open, and an apiserver does not send it queries that it cannot read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checks_access: bool,
+    /// In the answer to [`Query::Callbacks`]: those that may have internal addresses now. Absent from older schedulers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_callbacks: Option<BTreeSet<String>>,
 }
 
 impl Reply {
     /// A complete answer.
     pub fn new(stale: bool, answer: Answer) -> Self {
-        Self { stale, answer, retry_after: None, checks_access: true }
+        Self { stale, answer, retry_after: None, checks_access: true, former_callbacks: None }
     }
 }
 

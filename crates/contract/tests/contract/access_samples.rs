@@ -112,7 +112,7 @@ fn golden_access_in_the_store_and_in_answers() {
     check("query-audit", &Query::Audit { after: 6, limit: 100, refused: false });
     check("query-audit-refused", &Query::Audit { after: 6, limit: 100, refused: true });
     let (version, tokens) = ("0f".to_owned(), vec![record()]);
-    let table = AccessTable { version, enforced: true, tokens, anonymous: vec![anonymous()] };
+    let table = AccessTable { version, enforced: true, tokens, anonymous: vec![anonymous()], as_of: None };
     check("answer-access", &Answer::Access(Some(Box::new(table))));
     let page = AuditPage { head, records: vec![audited()], next: Some(7) };
     check("answer-audit", &Answer::Audit(Ok(Box::new(page))));

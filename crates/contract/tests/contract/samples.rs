@@ -425,6 +425,7 @@ pub(crate) fn cluster_event() -> contract::event::Event {
         instance: 2,
         node: Some(name("node1")),
         message: "no node fits: node1: memory 1 MiB short".to_owned(),
+        namespace: None,
         reasons: BTreeMap::from([(name("node1"), vec!["memory 1 MiB short".to_owned()])]),
     }
 }

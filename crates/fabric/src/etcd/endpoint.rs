@@ -52,7 +52,7 @@ pub struct Args {
         requires = "etcd_user"
     )]
     pub password_file: Option<PathBuf>,
-    /// Connect to etcd on other machines without TLS; anybody between may read and change the store
+    /// Connect to etcd on other machines without TLS; machines on the network path may read and change the store
     #[arg(id = "insecure_etcd", long = "insecure-etcd", env = "DEPLOYD_INSECURE_ETCD")]
     pub insecure: bool,
 }

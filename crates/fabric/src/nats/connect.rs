@@ -50,7 +50,7 @@ pub struct Args {
     /// Private key of --nats-cert (PEM)
     #[arg(id = "nats_key", long = "nats-key", env = "DEPLOYD_NATS_KEY", value_name = "FILE", requires = "nats_cert")]
     pub key: Option<PathBuf>,
-    /// Connect to NATS servers on other machines without TLS; anybody between may read orders and specs
+    /// Connect to NATS servers on other machines without TLS; machines on the network path may read orders and specs
     #[arg(id = "insecure_bus", long = "insecure-bus", env = "DEPLOYD_INSECURE_BUS")]
     pub insecure: bool,
     /// Servers that hold each stream: 3 where three servers form a cluster. Streams that exist are raised to it, never lowered

@@ -42,7 +42,7 @@ pub(in crate::core) fn run_engine(leading: &mut Leading<'_>, running: bool) -> B
     switch(leading, EngineRecord { running, ..leading.state.cluster.switches() })
 }
 
-/// Sends the guard to work or to sleep.
+/// Switches the guard on or off.
 pub(super) fn guard(leading: &mut Leading<'_>, guarding: bool) -> Bundle {
     switch(leading, EngineRecord { guarding, ..leading.state.cluster.switches() })
 }

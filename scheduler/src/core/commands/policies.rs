@@ -123,6 +123,7 @@ impl Admission<'_> {
     ) -> Result<(), Refusal> {
         let policy = self.state.policies.of(&spec.namespace);
         let mut violations = policy.check(spec);
+        violations.extend(policy.check_binds_beside(&spec.pod, self.state.policies.besides(&spec.namespace)));
         beside.for_each(|other| violations.extend(policy.check_beside(&spec.pod, other)));
         violations.dedup();
         self.refused(&spec.namespace, &violations)
@@ -130,7 +131,10 @@ impl Admission<'_> {
 
     /// Refuses a dependency pod that the policy of its namespace does not allow.
     pub(super) fn permitted_dependency(&self, pod: &PodSpec) -> Result<(), Refusal> {
-        self.refused(&pod.namespace, &self.state.policies.of(&pod.namespace).check_pod(pod, &[]))
+        let policy = self.state.policies.of(&pod.namespace);
+        let mut violations = policy.check_pod(pod, &[]);
+        violations.extend(policy.check_binds_beside(pod, self.state.policies.besides(&pod.namespace)));
+        self.refused(&pod.namespace, &violations)
     }
 
     /// Refuses a group, or a larger number of its instances, beyond the quota of its namespace.

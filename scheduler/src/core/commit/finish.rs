@@ -4,6 +4,7 @@ use contract::keys;
 
 use crate::core::commands::limits;
 use crate::core::commit;
+use crate::core::events;
 use crate::core::io::{CommitResult, Effect, Mutant, Write};
 use crate::core::leader::Leading;
 use crate::core::state::Warning;
@@ -19,6 +20,7 @@ impl Leading<'_> {
         }
         bundle.writes.extend(self.take_spec_writes());
         bundle.effects.extend(self.lead.event_dedup.operations(self.state, &bundle.writes, self.now));
+        events::note_namespaces(&mut bundle.effects, self.state);
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
             let (switches, spared, decided) = (bundle.switches.take(), bundle.spared.take(), bundle.decided.take());

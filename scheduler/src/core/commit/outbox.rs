@@ -338,8 +338,8 @@ impl Outbox {
     }
     /// A bundle that is not in flight yet holds a decision about the same group with the same timestamp.
     pub(super) fn has_later_decision(&self, decided: &TimedDecisions) -> bool {
-        let is_so = |other: &TimedDecisions| (&other.group, other.at) == (&decided.group, decided.at);
-        self.waiting.iter().any(|bundle| bundle.decided.as_ref().is_some_and(is_so))
+        let is_same = |other: &TimedDecisions| (&other.group, other.at) == (&decided.group, decided.at);
+        self.waiting.iter().any(|bundle| bundle.decided.as_ref().is_some_and(is_same))
     }
     pub(in crate::core) fn push(&mut self, bundle: Bundle) {
         self.waiting.push_back(bundle);

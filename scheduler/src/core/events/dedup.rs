@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contract::command::Operation;
 use contract::digest::Digest;
-use contract::event::Kind;
+use contract::event::{Event, Kind};
 use contract::keys::{self, Key};
 use contract::name::GroupName;
 use contract::time::Timestamp;
@@ -25,8 +25,8 @@ const UNPLACEABLE_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(in crate::core) struct EventDedup {
-    /// Operations whose start was reported.
-    operations: BTreeMap<GroupName, (Operation, Timestamp)>,
+    /// Operations whose start was reported, with the namespace of their group, which may be gone at their end.
+    operations: BTreeMap<GroupName, (Operation, Timestamp, String)>,
     unplaced: BTreeMap<GroupName, Unplaced>,
     /// What stalled moves wait for.
     stalled: BTreeMap<GroupName, String>,
@@ -45,7 +45,7 @@ impl EventDedup {
     pub(in crate::core) fn new(state: &State) -> Self {
         let operations = state.groups.iter().filter_map(|(name, group)| {
             let operation = group.record.operation.as_ref()?;
-            Some((name.clone(), (operation.kind, operation.since)))
+            Some((name.clone(), (operation.kind, operation.since, group.record.spec.namespace.clone())))
         });
         Self { operations: operations.collect(), unplaced: BTreeMap::new(), stalled: BTreeMap::new() }
     }
@@ -64,21 +64,27 @@ impl EventDedup {
 
     fn operation(&mut self, name: &GroupName, state: &State, now: Timestamp, events: &mut Vec<Effect>) {
         let record = state.groups.get(name).map(|group| &group.record);
-        let present = record.and_then(|record| record.operation.as_ref()).map(|o| (o.kind, o.since));
-        let before = self.operations.get(name).copied();
+        let present = record.and_then(|record| {
+            let operation = record.operation.as_ref()?;
+            Some((operation.kind, operation.since, record.spec.namespace.clone()))
+        });
+        let before = self.operations.get(name).cloned();
         if before == present {
             return;
         }
-        let mut report = |message| events.push(Effect::Record(events::of_group(Kind::Operation, name, message, now)));
-        if let Some((kind, since)) = before {
+        let mut report = |message, namespace: &str| {
+            let event = events::of_group(Kind::Operation, name, message, now);
+            events.push(Effect::Record(Event { namespace: Some(namespace.to_owned()), ..event }));
+        };
+        if let Some((kind, since, namespace)) = before {
             let error = record.map(|record| record.last_error.as_str()).filter(|error| !error.is_empty());
             let error = error.map(|error| format!(": {error}")).unwrap_or_default();
-            report(format!("{} ended after {}{error}", kind.word(), events::shown(now.since(since))));
+            report(format!("{} ended after {}{error}", kind.word(), events::shown(now.since(since))), &namespace);
         }
         match present {
-            Some((kind, since)) => {
-                report(format!("{} began", kind.word()));
-                self.operations.insert(name.clone(), (kind, since));
+            Some((kind, since, namespace)) => {
+                report(format!("{} began", kind.word()), &namespace);
+                self.operations.insert(name.clone(), (kind, since, namespace));
             }
             None => drop(self.operations.remove(name)),
         }

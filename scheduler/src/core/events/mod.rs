@@ -21,6 +21,7 @@ use contract::switches::EngineRecord;
 use contract::time::Timestamp;
 
 use crate::core::io::Effect;
+use crate::core::state::State;
 
 /// Longest text, in bytes.
 const LONGEST_MESSAGE: usize = 4096;
@@ -36,12 +37,29 @@ pub(in crate::core) fn event(kind: Kind, message: impl Into<String>, now: Timest
         message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
         message.push('…');
     }
-    Event { at: now, kind, group: None, instance: 0, node: None, message, reasons: BTreeMap::new() }
+    Event { at: now, kind, group: None, namespace: None, instance: 0, node: None, message, reasons: BTreeMap::new() }
 }
 
 /// An event about a group.
 pub(in crate::core) fn of_group(kind: Kind, group: &GroupName, message: impl Into<String>, now: Timestamp) -> Event {
     Event { group: Some(group.clone()), ..event(kind, message, now) }
+}
+
+/// Notes the namespaces of the groups that events are about, for the apiservers, which show each client the events of its
+/// namespaces. A name that no group has gets none: only clients that may read every namespace see the event.
+pub(in crate::core) fn note_namespaces(effects: &mut [Effect], state: &State) {
+    for effect in effects {
+        let Effect::Record(event) = effect else { continue };
+        if let Some(group) = event.group.as_ref().filter(|_| event.namespace.is_none()) {
+            event.namespace = Some(namespace(group, state));
+        }
+    }
+}
+
+fn namespace(name: &GroupName, state: &State) -> String {
+    let of_group = || Some(state.groups.get(name)?.record.spec.namespace.clone());
+    let of_dependency = || Some(state.dependencies.get(name)?.record.spec.namespace.clone());
+    of_group().or_else(of_dependency).unwrap_or_default()
 }
 
 /// An event about a node.

@@ -63,7 +63,10 @@ impl Queries<'_> {
             Query::Constraints => Answer::Constraints(self.state.cluster.constraints().values().cloned().collect()),
             Query::Callbacks => Answer::Callbacks(self.state.cluster.callbacks().iter().cloned().collect()),
             Query::Policies => Answer::Policies(self.state.policies.rows()),
-            Query::Access { known } => Answer::Access(self.state.access.table(known.as_deref(), self.settings)),
+            Query::Access { known } => {
+                let cursor = self.state.store.cursor();
+                Answer::Access(self.state.access.table(known.as_deref(), self.settings, cursor))
+            }
             Query::JoinTokens => Answer::JoinTokens(self.state.joins.tokens().cloned().collect()),
             Query::Joined { node } => {
                 Answer::Joined(commands::join::joined(self.state, self.settings, &node).map(Box::new))

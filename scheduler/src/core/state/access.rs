@@ -7,6 +7,7 @@ use contract::access::table::{AccessRecord, AccessTable};
 use contract::access::token::{TokenProof, TokenRecord};
 use contract::digest::Digest;
 use contract::layout::Flaw;
+use contract::record::Cursor;
 use contract::time::Timestamp;
 
 use crate::core::io::Settings;
@@ -58,7 +59,12 @@ impl Access {
 
     /// What an apiserver needs to know; none when it has this version already, and none until a leader has chosen for this store:
     /// apiservers keep what they know, and one that knows nothing lets clients wait.
-    pub(in crate::core) fn table(&self, known: Option<&str>, settings: &Settings) -> Option<Box<AccessTable>> {
+    pub(in crate::core) fn table(
+        &self,
+        known: Option<&str>,
+        settings: &Settings,
+        cursor: &Cursor,
+    ) -> Option<Box<AccessTable>> {
         if !self.is_chosen() && settings.enforces_access {
             return None;
         }
@@ -66,7 +72,8 @@ impl Access {
         let enforced = self.is_enforced();
         let anonymous = settings.anonymous.clone();
         let version = Digest::of(&(enforced, &tokens, &anonymous)).to_string();
-        (known != Some(version.as_str())).then(|| Box::new(AccessTable { version, enforced, tokens, anonymous }))
+        let as_of = Some(cursor.clone());
+        (known != Some(version.as_str())).then(|| Box::new(AccessTable { version, enforced, tokens, anonymous, as_of }))
     }
 
     /// A switch that cannot be read counts as on.

@@ -21,6 +21,12 @@ impl Policies {
         self.by_namespace.get(namespace).unwrap_or_else(default)
     }
 
+    /// The policies that apply to other namespaces than this one, also those that they share.
+    pub(in crate::core) fn besides<'p>(&'p self, namespace: &str) -> impl Iterator<Item = &'p Policy> {
+        let own = self.of(namespace);
+        self.by_namespace.values().filter(move |policy| !std::ptr::eq(*policy, own))
+    }
+
     /// Whether this store knows policies.
     pub(in crate::core) fn are_stored(&self) -> bool {
         self.by_namespace.contains_key(EVERY_NAMESPACE)

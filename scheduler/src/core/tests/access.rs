@@ -127,12 +127,18 @@ fn stored_callbacks_of_an_open_cluster_stay_allowed_until_access_is_enforced() {
     assert!(told.contains("http://10.1.0.5/") && !told.contains("secret"), "{told}");
     older.command("c2", Verb::AddCallback { url: "http://10.1.0.6/hook".to_owned() });
     older.elect();
-    assert_eq!(former(&older), [old]);
+    assert_eq!(former(&older), std::slice::from_ref(&old));
+    let told = |rig: &mut Rig| {
+        rig.run(Input::Query { query: Query::Callbacks, reply: "q".to_owned() });
+        rig.replies.remove("q").and_then(|reply| reply.former_callbacks)
+    };
+    assert_eq!(told(&mut older), Some(BTreeSet::from([old])), "notifiers ask before each attempt");
     assert_eq!(older.command("c3", Verb::CreateToken { token: token_record(1, &["admin"]) }), "Accepted");
     for enforced in [true, false] {
         let verb = Verb::EnforceAccess { enforced };
         assert_eq!(older.by_token(&format!("e{enforced}"), verb, token(1).proof()), "Accepted");
         assert_eq!(former(&older), [""; 0], "they are not allowed again when the cluster is opened");
+        assert_eq!(told(&mut older), Some(BTreeSet::new()));
     }
     assert_eq!(former(&enforced()), [""; 0]);
 }

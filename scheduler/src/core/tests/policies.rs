@@ -37,7 +37,7 @@ fn rows(rows: &[(&str, Level)]) -> Vec<(String, Level)> {
 fn a_policy_applies_to_its_namespace_and_survives_a_takeover() {
     let mut rig = rig(&["a"]);
     assert!(rig.command("c1", binding("web")).contains("rule host-binds"));
-    let allow = HostBind { path: "/srv".to_owned(), read_only: false };
+    let allow = HostBind { path: "/srv/models".to_owned(), read_only: false };
     let policy = Policy { host_binds: vec![allow], ..Policy::default() };
     assert_eq!(rig.command("c2", set("hello", policy)), "Accepted");
     rig.take_over();
@@ -50,6 +50,31 @@ fn a_policy_applies_to_its_namespace_and_survives_a_takeover() {
     assert_eq!(rig.command("c8", binding("api")), "Accepted");
     assert_eq!(rig.command("c9", remove_policy(EVERY_NAMESPACE)), "Accepted");
     assert_eq!(rig.policies(), rows(&[("*", Level::Baseline)]));
+}
+
+#[test]
+fn no_namespace_binds_below_a_directory_that_another_one_may_write() {
+    let mut rig = rig(&["a"]);
+    let allowing = |path: &str, read_only| Policy {
+        host_binds: vec![HostBind { path: path.to_owned(), read_only }],
+        ..Policy::default()
+    };
+    let reading = |name: &str| {
+        let mut spec = spec(name, 1);
+        spec.pod.containers[0].system_volumes = vec!["/srv/models:/models:ro".to_owned()];
+        Verb::CreateGroup { spec: Box::new(spec) }
+    };
+    assert_eq!(rig.command("c1", set("hello", allowing("/srv", true))), "Accepted");
+    assert_eq!(rig.command("c2", set("writers", allowing("/srv", false))), "Accepted");
+    let refused = rig.command("c3", reading("web"));
+    assert!(refused.contains("/srv/models lies in /srv, which containers may write"), "{refused}");
+    assert_eq!(rig.command("c4", remove_policy("writers")), "Accepted");
+    assert_eq!(rig.command("c5", reading("web")), "Accepted");
+    assert_eq!(rig.command("c6", set(EVERY_NAMESPACE, allowing("/srv", false))), "Accepted");
+    assert!(
+        rig.command("c7", reading("api")).contains("rule host-binds"),
+        "namespaces without a policy of their own write it"
+    );
 }
 
 #[test]

@@ -56,6 +56,23 @@ fn a_background_removal_deletes_all_records_when_the_name_is_not_used_again() {
 }
 
 #[test]
+fn every_event_of_a_group_names_its_namespace_also_after_the_group_is_gone() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 2));
+    rig.advance(10);
+    rig.command("c2", remove_as("web", Removal::Foreground));
+    rig.advance(30);
+    assert_eq!(rig.group("web"), None);
+    let of_group = rig.events.iter().filter(|event| event.group.as_ref() == Some(&group("web")));
+    let namespaces: Vec<_> = of_group.map(|event| (event.message.clone(), event.namespace.clone())).collect();
+    assert!(namespaces.iter().any(|(message, _)| message.contains("ended after")), "{namespaces:?}");
+    assert!(namespaces.iter().all(|(_, namespace)| namespace.as_deref() == Some("hello")), "{namespaces:?}");
+    rig.command("c3", remove_as("other", Removal::Foreground));
+    let unknown = rig.events.iter().find(|event| event.group.as_ref() == Some(&group("other")));
+    assert_eq!(unknown.and_then(|event| event.namespace.clone()).as_deref(), Some(""));
+}
+
+#[test]
 fn the_containers_of_an_orphan_are_spared_and_counted_and_users_do_not_see_it() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 2));

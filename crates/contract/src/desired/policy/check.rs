@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::host_path::{Bind, NEVER, lies_in, normalized};
-use super::{Level, Policy, Usage};
+use super::{HostBind, Level, Policy, Usage};
 use crate::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 
 /// Log drivers that write only to the node and send nothing elsewhere.
@@ -208,6 +208,9 @@ impl Policy {
             return;
         }
         let containing: Vec<_> = self.host_binds.iter().filter(|allowed| lies_in(source, &allowed.path)).collect();
+        if let Some(problem) = self.replaceable(source) {
+            return violations.add(Rule::HostBinds, field, problem);
+        }
         if containing.iter().any(|allowed| !allowed.read_only || bind.is_read_only()) {
             return;
         }
@@ -308,6 +311,35 @@ fn places(pod: &PodSpec) -> Vec<VolumePath> {
 }
 
 impl Policy {
+    /// Why a path could be a link that a container made: this policy lets containers write a directory above it. Docker, which
+    /// is root, would follow the link to any file of the node.
+    fn replaceable(&self, source: &str) -> Option<String> {
+        let above =
+            |allowed: &&HostBind| !allowed.read_only && source != allowed.path && lies_in(source, &allowed.path);
+        let HostBind { path, .. } = self.host_binds.iter().find(above)?;
+        Some(format!(
+            "{source} lies in {path}, which containers may write: one could replace it by a link to any file of the node; bind \
+             {path} itself, or allow {path} only for reading (--allow-bind {path}:ro)"
+        ))
+    }
+
+    /// What a pod violates on a node that also runs pods under `others`: the policies of other namespaces may let containers
+    /// write directories above its binds.
+    pub fn check_binds_beside<'p>(&self, pod: &PodSpec, others: impl Iterator<Item = &'p Policy>) -> Vec<Violation> {
+        let (others, mut violations) = (others.collect::<Vec<_>>(), Violations::default());
+        let containers = pod.containers.iter().enumerate().filter(|_| self.level < Level::Trusted);
+        let binds = containers.flat_map(|(at, it)| it.system_volumes.iter().enumerate().map(move |bind| (at, bind)));
+        for (container, (number, text)) in binds {
+            let bind = Bind::parse(text).filter(|bind| !bind.is_always_allowed());
+            if let Some(problem) = bind.and_then(|bind| others.iter().find_map(|other| other.replaceable(&bind.source)))
+            {
+                let field = format!("Pod.Containers[{container}].SystemVolumes[{number}]");
+                violations.add(Rule::HostBinds, field, format!("{problem} in every namespace"));
+            }
+        }
+        violations.0
+    }
+
     /// What a pod violates beside pods of the same group with another spec, which may run at the same time: one must not
     /// be able to replace a directory that the other one mounts.
     pub fn check_beside(&self, pod: &PodSpec, other: &PodSpec) -> Vec<Violation> {

@@ -121,11 +121,12 @@ pub struct Policy {
     pub quota: Quota,
 }
 
-/// A directory or file of the node that pods may bind.
+/// A directory or file of the node that pods may bind. Only [`read_only`](Self::read_only) allows the paths below it too: in a
+/// directory that containers may write, one of them could replace a path by a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub struct HostBind {
-    /// The path; everything below it is allowed too.
+    /// The path, and with `read_only` everything below it.
     #[serde(alias = "path")]
     pub path: String,
     /// Only read-only binds are allowed.

@@ -42,7 +42,8 @@ fn a_bind_is_allowed_by_level_or_by_the_list() {
         "/etc/timezone:/tz:ro",
         "/srv/models:/m:ro",
         "/srv//models/./a:/m:ro",
-        "/srv/models/cache/x:/m",
+        "/srv/models/cache:/m",
+        "/srv/models/cache:/m:ro",
         "/dev/fuse:/dev/fuse",
     ] {
         assert_eq!(rules(&baseline, &with_bind(good)), [], "{good}");
@@ -50,6 +51,8 @@ fn a_bind_is_allowed_by_level_or_by_the_list() {
     for (bad, rule) in [
         ("/etc/localtime:/etc/localtime", Rule::HostBinds),
         ("/srv/models:/m", Rule::HostBinds),
+        ("/srv/models/cache/x:/m", Rule::HostBinds),
+        ("/srv/models/cache/x:/m:ro", Rule::HostBinds),
         ("/srv/models/../x:/m:ro", Rule::HostBinds),
         ("/srv/models-2:/m:ro", Rule::HostBinds),
         ("/srv/models:/m:ro,rshared", Rule::HostBinds),
@@ -69,6 +72,30 @@ fn a_bind_is_allowed_by_level_or_by_the_list() {
     for never in NEVER {
         assert_eq!(rules(&trusted, &with_bind(&format!("{never}/:/x:ro"))), [Rule::Never], "{never}");
     }
+}
+
+/// A container that writes `/srv/shared` can make `/srv/shared/x` a link to `/`.
+#[test]
+fn no_bind_lies_below_a_directory_that_containers_may_write() {
+    let allow = |binds: &[(&str, bool)]| Policy {
+        host_binds: binds
+            .iter()
+            .map(|(path, read_only)| HostBind { path: (*path).to_owned(), read_only: *read_only })
+            .collect(),
+        ..Policy::default()
+    };
+    let both = allow(&[("/srv/shared", false), ("/srv/shared/x", false), ("/srv/models", true)]);
+    assert_eq!(rules(&both, &with_bind("/srv/shared:/x")), []);
+    for bad in ["/srv/shared/x:/x", "/srv/shared/x:/x:ro", "/srv/shared/x/y:/x:ro"] {
+        assert_eq!(rules(&both, &with_bind(bad)), [Rule::HostBinds], "{bad}");
+    }
+
+    let (reader, writer) = (allow(&[("/srv/shared", true)]), allow(&[("/srv/shared", false)]));
+    let beside = |policy: &Policy, bind: &str| policy.check_binds_beside(&with_bind(bind), [&writer].into_iter()).len();
+    assert_eq!(rules(&reader, &with_bind("/srv/shared/x:/x:ro")), []);
+    assert_eq!(beside(&reader, "/srv/shared/x:/x:ro"), 1, "another namespace may write above it");
+    assert_eq!((beside(&reader, "/srv/shared:/x:ro"), beside(&reader, "/etc/timezone:/x:ro")), (0, 0));
+    assert_eq!(beside(&Policy::of(Level::Trusted), "/srv/shared/x:/x"), 0);
 }
 
 #[test]

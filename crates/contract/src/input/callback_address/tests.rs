@@ -160,3 +160,17 @@ proptest! {
         );
     }
 }
+
+#[test]
+fn an_opened_network_does_not_open_the_ports_of_deployd() {
+    let wide = filter(&["10.0.0.0/8", "etcd.lan"], &[]);
+    let check = |filter: &Filter, host: &str, address: &str| filter.check(host, address.parse().expect("an address"));
+    for port in OWN_PORTS {
+        let refused = check(&wide, "x", &format!("10.0.0.1:{port}")).expect_err("closed").to_string();
+        assert!(refused.contains(&format!("--callback-allow 10.0.0.1:{port}")), "{refused}");
+        assert!(check(&wide, "etcd.lan", &format!("10.0.0.1:{port}")).is_err());
+    }
+    assert_eq!(check(&wide, "x", "10.0.0.1:8080"), Ok(()));
+    assert_eq!(check(&wide, "x", "8.8.8.8:9003"), Ok(()), "public addresses need no rule");
+    assert_eq!(check(&filter(&["10.0.0.0/8:9003"], &[]), "x", "10.0.0.1:9003"), Ok(()), "an operator names the port");
+}
