@@ -67,6 +67,7 @@ async fn a_record_that_is_missing_or_unreadable_does_not_stop_the_dropping_of_ol
     stored.push(put(keys::AUDIT_HEAD.to_owned(), serde_json::to_vec(&head).unwrap()));
     cluster.store.commit(None, &stored).await.unwrap();
     let _scheduler = cluster.scheduler("only").await;
+    cluster.leader().await;
     let started = Instant::now();
     let read = loop {
         let read = page(&cluster, 0, 10).await;

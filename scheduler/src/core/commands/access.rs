@@ -46,7 +46,7 @@ impl Client {
     }
 }
 
-/// The owner of the token of a command, to whom its outcome belongs. A join token has no owner.
+/// The owner of the token of a command; only this client gets its outcome again. A join token has no owner.
 pub(super) fn owner(command: &Command, client: &Client) -> Option<String> {
     let is_join = matches!(command.verb, Verb::Join { .. });
     client.proven_name().filter(|_| !is_join).map(str::to_owned)

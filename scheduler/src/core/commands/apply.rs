@@ -118,14 +118,7 @@ impl Leading<'_> {
         let (mut bundle, decision) = match attempt(|| allowed.and_then(|()| self.apply(command.verb, &command.by))) {
             Ok(Ok(bundle)) => (bundle, Decision::Accepted),
             Ok(Err(refusal)) => (Bundle::default(), Decision::Refused(refusal)),
-            Err(panic) => {
-                self.restore_scope(scope);
-                // Commands about objects change some of it too: the removal of a node deletes its key.
-                self.restore_scope(Scope::Cluster);
-                let reason =
-                    format!("the scheduler panicked while it applied the command: {panic}; please report this");
-                (Bundle::default(), Decision::Refused(Refusal::Unfit { reason }))
-            }
+            Err(panic) => (Bundle::default(), Decision::Refused(self.undo_panic(scope, &panic))),
         };
         bundle.command = Some((command.id.clone(), reply.clone()));
         if let (Some(audited), Decision::Refused(refusal)) = (&mut audited, &decision) {
@@ -138,6 +131,15 @@ impl Leading<'_> {
         bundle.effects.extend(has_event.then(|| asked.with_outcome(&outcome.decision)));
         bundle.effects.extend(resolve(reply, Some(outcome)));
         self.decide(bundle);
+    }
+
+    /// Restores what a command may have changed before it panicked.
+    fn undo_panic(&mut self, scope: Scope, panic: &str) -> Refusal {
+        self.restore_scope(scope);
+        // Commands about objects change some of it too: the removal of a node deletes its key.
+        self.restore_scope(Scope::Cluster);
+        let reason = format!("the scheduler panicked while it applied the command: {panic}; please report this");
+        Refusal::Unfit { reason }
     }
 
     fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {

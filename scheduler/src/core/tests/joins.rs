@@ -187,8 +187,9 @@ fn a_node_that_was_removed_with_its_key_cannot_be_approved_and_must_join_again()
     rig.command("c1", create("web", 2));
     rig.advance(3);
     let change = |change| Verb::Node { node: node("b"), change };
-    // Its instance is replaced first, so that the node is known for a while.
-    rig.unreachable.insert(node("a"));
+    // Its instance has no other place, so the node is not forgotten yet.
+    let cordon = NodeChange::Cordon { why: String::new() };
+    assert_eq!(rig.command("k1", Verb::Node { node: node("a"), change: cordon }), "Accepted");
     assert_eq!(rig.command("r1", change(NodeChange::Remove { force: true })), "Accepted");
     let refused = rig.command("a1", change(NodeChange::Approve));
     assert!(refused.contains("join again") && refused.contains("deployctl node token create"), "{refused}");

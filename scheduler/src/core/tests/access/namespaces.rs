@@ -1,5 +1,6 @@
 //! What a client that is bound to one namespace reaches of the others.
 
+use contract::access::{Right, Role};
 use contract::command::Removal;
 use contract::spec::Dependency;
 
@@ -132,13 +133,13 @@ fn a_dependency_that_a_group_has_stays_and_an_undo_does_not_bring_a_foreign_one_
     let mut rig = with_vault();
     let spec = needing("shop.web", &["bank.vault"]);
     assert_eq!(rig.by_admin("c1", Verb::CreateGroup { spec: Box::new(spec.clone()) }), "Accepted");
-    rig.advance(30);
+    rig.advance(20);
     let mut newer = spec;
     newer.pod.containers[0].image = "demo:2".to_owned();
     assert_eq!(rig.by_shop("c2", patch_to(newer)), "Accepted");
-    rig.advance(60);
+    rig.advance(20);
     assert_eq!(rig.by_shop("c3", patch_to(needing("shop.web", &[]))), "Accepted");
-    rig.advance(60);
+    rig.advance(20);
     let undo = |revision| {
         let action = RolloutAction::Undo { revision, cause: String::new() };
         Verb::Rollout { name: group("shop.web"), release: None, action }
@@ -148,4 +149,58 @@ fn a_dependency_that_a_group_has_stays_and_an_undo_does_not_bring_a_foreign_one_
         assert!(refused.contains("the DependencyPod bank.vault"), "{refused}");
     }
     assert_eq!(rig.by_admin("c6", undo(Some(0))), "Accepted");
+}
+
+/// What a client learns from a refusal.
+#[derive(Debug, PartialEq, Eq)]
+enum Learned {
+    Allowed,
+    Unknown,
+    Denied,
+}
+
+#[test]
+fn each_role_is_answered_alike_about_foreign_missing_and_unreadable_groups() {
+    let mut rig = with_bank();
+    for name in ["bank.left", "bank.unread"] {
+        assert_eq!(rig.by_admin(name, in_namespace(name, "bank")), "Accepted");
+    }
+    let removed = |name: &str| Verb::RemoveGroup { name: group(name), removal: Removal::Orphan };
+    assert_eq!(rig.by_admin("orphan", removed("bank.left")), "Accepted");
+    rig.store.insert(keys::group(&group("bank.unread")), b"?".to_vec());
+    rig.elect();
+    let drift = |name: &str| {
+        let drift = Drift { from: node("z"), to: None, force: false, instance: None };
+        Verb::Drift { drift, group: Some(group(name)) }
+    };
+    let learned = |text: String| match () {
+        () if text.contains("Denied") => Learned::Denied,
+        () if text.contains("GroupUnknown") => Learned::Unknown,
+        () => Learned::Allowed,
+    };
+    let mut number = 10;
+    for role in Role::ALL {
+        for scope in ["shop", "*"] {
+            number += 1;
+            let binding = format!("{role}@{scope}");
+            let create = Verb::CreateToken { token: token_record(number, &[&binding]) };
+            assert_eq!(rig.by_admin(&format!("t{number}"), create), "Accepted");
+            // No node is called z, and the containers of an unreadable group cannot be orphaned: nothing changes for those that may.
+            let verbs = [drift("bank.web"), drift("bank.left"), drift("bank.none"), removed("bank.unread")];
+            for (index, verb) in verbs.into_iter().enumerate() {
+                let seen = learned(rig.by_token(&format!("c{number}-{index}"), verb, token(number).proof()));
+                let expected = match (role.has(Right::Deploy), scope) {
+                    (true, "*") => Learned::Allowed,
+                    (true, _) => Learned::Unknown,
+                    (false, _) => Learned::Denied,
+                };
+                assert_eq!(seen, expected, "{binding}, {index}");
+            }
+            let adopt = rig.by_token(&format!("a{number}"), in_namespace("bank.left", "shop"), token(number).proof());
+            assert!(
+                adopt.contains(if role.has(Right::Deploy) { "GroupExists" } else { "Denied" }),
+                "{binding}: {adopt}"
+            );
+        }
+    }
 }

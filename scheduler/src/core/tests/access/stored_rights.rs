@@ -110,7 +110,8 @@ fn a_command_that_the_store_refuses_or_that_cannot_be_read_has_a_record_too() {
     rig.refused_by_store("c1", Verb::Guard { working: true });
     let mut delivery = rig.delivery("c2", Verb::Guard { working: true });
     let payload = b"{\"id\":\"c2\",\"verb\":\"Later\"}";
-    delivery.command = Err(DeadLetter::new("deployd.commands", "unknown verb".to_owned(), payload, rig.time()));
+    delivery.command =
+        Err(DeadLetter::new(contract::subjects::COMMANDS, "unknown verb".to_owned(), payload, rig.time()));
     rig.run(Input::Command(delivery));
     assert_eq!(rig.verified(), 2);
     let (_, records) = rig.audit();
