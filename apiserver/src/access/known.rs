@@ -58,7 +58,7 @@ impl Local {
 
 /// What became of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum TableUpdate {
     Changed,
     Same,
     /// A standby may not know yet what the leader said: that a token is revoked, for example.
@@ -94,12 +94,12 @@ pub(super) enum Identification {
 
 impl Known {
     /// Takes an answer, unless it may be older than what is known.
-    pub(super) fn take(&mut self, Heard { news, is_stale }: Heard, now: Instant) -> Taken {
+    pub(super) fn take(&mut self, Heard { news, is_stale }: Heard, now: Instant) -> TableUpdate {
         let is_new = match news {
             News::Unchanged => false,
             News::Table(table) => {
                 if is_stale && self.table().is_some_and(|known| table.may_be_older_than(known)) {
-                    return Taken::Ignored;
+                    return TableUpdate::Ignored;
                 }
                 let is_new = self.table().is_none_or(|known| known.version != table.version);
                 self.access = Some(Knowledge::Table(Arc::from(table)));
@@ -112,7 +112,7 @@ impl Known {
             }
         };
         self.confirmed = Some(now);
-        if is_new { Taken::Changed } else { Taken::Same }
+        if is_new { TableUpdate::Changed } else { TableUpdate::Same }
     }
 
     /// Whether a scheduler has answered since then.
@@ -256,8 +256,8 @@ mod tests {
     fn a_token_is_known_until_it_expires_or_the_table_is_too_old() {
         let (mut known, start, mine) = (Known::default(), Instant::now(), token(1));
         assert_eq!(judge(&known, &[], Some(&mine), (start, 0)), "NoTable");
-        assert_eq!(known.take(table(true, std::slice::from_ref(&mine)), start), Taken::Changed);
-        assert_eq!(known.take(led(News::Unchanged), start), Taken::Same);
+        assert_eq!(known.take(table(true, std::slice::from_ref(&mine)), start), TableUpdate::Changed);
+        assert_eq!(known.take(led(News::Unchanged), start), TableUpdate::Same);
         assert_eq!(judge(&known, &[], Some(&mine), (start, 999)), "alice");
         assert_eq!(judge(&known, &[], Some(&mine), (start, 1_000)), "BadToken");
         assert_eq!(judge(&known, &[], Some(&token(2)), (start, 0)), "UnknownToken");
@@ -274,14 +274,14 @@ mod tests {
         let without = |sequence| table_as_of(true, &[], sequence);
         known.take(without(7), start);
         let later = start + Duration::from_secs(1);
-        assert_eq!(known.take(stale(with(6)), later), Taken::Ignored);
+        assert_eq!(known.take(stale(with(6)), later), TableUpdate::Ignored);
         assert_eq!(judge(&known, &[], Some(&mine), (later, 0)), "UnknownToken");
         assert!(!known.is_confirmed_since(later), "nothing is known about the token at this time");
 
-        assert_eq!(known.take(stale(with(8)), later), Taken::Changed, "a standby that knows more is believed");
-        assert_eq!(known.take(stale(without(9)), later), Taken::Changed);
+        assert_eq!(known.take(stale(with(8)), later), TableUpdate::Changed, "a standby that knows more is believed");
+        assert_eq!(known.take(stale(without(9)), later), TableUpdate::Changed);
         // After a restore the leader reads another stream.
-        assert_eq!(known.take(with(1), later), Taken::Changed);
+        assert_eq!(known.take(with(1), later), TableUpdate::Changed);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::queries::Queries;
 use bearer::HeaderFlaw;
 pub use client::{Client, text as peer_text};
 use failures::Failures;
-use known::{Heard, Identification, Known, Local, News, Taken};
+use known::{Heard, Identification, Known, Local, News, TableUpdate};
 
 /// How often the table is read again. With the time of an answer this keeps a revocation below 5 s.
 const POLL: Duration = Duration::from_secs(4);
@@ -188,7 +188,7 @@ impl Access {
     async fn ask(&self) -> bool {
         for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
             if let Some(heard) = self.ask_at(subject).await
-                && self.take(heard) != Taken::Ignored
+                && self.take(heard) != TableUpdate::Ignored
             {
                 return true;
             }
@@ -217,10 +217,10 @@ impl Access {
         Some(Heard { news, is_stale: reply.stale })
     }
 
-    fn take(&self, heard: Heard) -> Taken {
+    fn take(&self, heard: Heard) -> TableUpdate {
         let mut known = lock(&self.0.known);
         let taken = known.take(heard, Instant::now());
-        if taken == Taken::Changed {
+        if taken == TableUpdate::Changed {
             let describe = |table: &AccessTable| (table.enforced, table.tokens.len());
             let (enforced, tokens) = known.table().map_or((false, 0), describe);
             tracing::info!(enforced, tokens, "access table changed");
