@@ -56,7 +56,7 @@ impl Callbacks {
     }
 
     async fn ask(&self) -> Option<Registered> {
-        match self.bus.request(subjects::QUERY_LEADER, &Query::Callbacks, DEADLINE).await {
+        match self.bus.request(subjects::QUERY_CALLBACKS, &Query::Callbacks, DEADLINE).await {
             Ok(Reply { stale: false, answer: Answer::Callbacks(urls), former_callbacks: former, .. }) => {
                 Some(Registered { urls: urls.into_iter().collect(), former })
             }

@@ -147,7 +147,7 @@ impl World {
         let leader = Leader { callbacks: Arc::default(), former: Arc::default() };
         leader.register(callbacks);
         let (bus, known, former) = (self.bus.clone(), leader.callbacks.clone(), leader.former.clone());
-        let mut questions = bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
+        let mut questions = bus.subscribe(subjects::QUERY_CALLBACKS).await.unwrap();
         fabric::tasks::spawn("leader", async move {
             while let Some(question) = questions.next().await {
                 let answer = Answer::Callbacks(known.lock().unwrap().clone());

@@ -49,11 +49,13 @@ impl Leadership {
             sender.clone(),
         );
         let read_queries = subscriptions::leader_queries(context.bus.clone(), queries.clone());
+        let callback_queries = subscriptions::callback_queries(context.bus.clone(), queries.clone());
         let tasks = vec![
             commits_task,
             orders_task,
             spawn_scoped("commands", reader.run(cursor(stored))),
             spawn_scoped("leader queries", read_queries),
+            spawn_scoped("callback queries", callback_queries),
             spawn_scoped("purge", purge::run(context.clone(), sender.clone())),
             spawn_scoped("audit log", audit::drop_oldest(context.clone(), sender)),
         ];

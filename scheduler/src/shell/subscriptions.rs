@@ -92,7 +92,17 @@ pub(super) fn bus(bus: &Bus) -> watch::Receiver<bool> {
 pub(super) async fn leader_queries(bus: Bus, queries: QuerySender) {
     loop {
         let messages = subscribe(&bus, subjects::QUERY_LEADER, None).await;
-        if forward(messages, &queries).await.is_err() {
+        if forward(messages, &queries, |_| true).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads the queries of notifiers. They connect to addresses that users choose, so they learn nothing but the callbacks.
+pub(super) async fn callback_queries(bus: Bus, queries: QuerySender) {
+    loop {
+        let messages = subscribe(&bus, subjects::QUERY_CALLBACKS, None).await;
+        if forward(messages, &queries, |query| matches!(query, Query::Callbacks)).await.is_err() {
             return;
         }
     }
@@ -102,7 +112,7 @@ pub(super) async fn leader_queries(bus: Bus, queries: QuerySender) {
 pub(super) async fn standby_queries(bus: Bus, queries: QuerySender) {
     loop {
         let messages = subscribe(&bus, subjects::QUERY_STANDBY, Some(subjects::STANDBY_QUEUE)).await;
-        if forward(messages, &queries).await.is_err() {
+        if forward(messages, &queries, |_| true).await.is_err() {
             return;
         }
     }
@@ -111,9 +121,13 @@ pub(super) async fn standby_queries(bus: Bus, queries: QuerySender) {
 async fn forward(
     mut messages: Subscription,
     queries: &QuerySender,
+    answers: fn(&Query) -> bool,
 ) -> Result<(), mpsc::error::SendError<QueryRequest>> {
     while let Some(message) = messages.next().await {
         match (message.decode(), message.reply.clone()) {
+            (Ok(query), _) if !answers(&query) => {
+                tracing::warn!(subject = message.subject, "refused a query that is not answered on this subject");
+            }
             (Ok(query), Some(reply)) => {
                 queries.out.send(QueryRequest { query, reply, received_at: Instant::now() }).await?;
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use contract::WIRE_VERSION;
 use contract::command::{Command, Decision, Refusal};
-use contract::query::{Answer, Query};
+use contract::query::{Answer, Query, Reply};
 use contract::subjects;
 use contract::time::Timestamp;
 use testkit::samples::admin;
@@ -41,4 +41,20 @@ async fn a_command_that_needs_a_newer_wire_version_is_refused() {
     let Decision::Refused(Refusal::Malformed { reason }) = newer else { panic!("{newer:?}") };
     assert!(reason.contains("upgrade the schedulers"), "{reason}");
     assert_eq!(cluster.callbacks(1).await.len(), WIRE_VERSION as usize, "a refused command changes nothing");
+}
+
+#[tokio::test]
+async fn the_subject_of_notifiers_is_answered_for_callbacks_and_nothing_else() {
+    let cluster = Cluster::start().await;
+    let _scheduler = cluster.scheduler("only").await;
+    cluster.leader().await;
+    let ask = async |query: Query| {
+        let limit = Duration::from_secs(1);
+        cluster.bus.request::<_, Reply>(subjects::QUERY_CALLBACKS, &query, limit).await.ok()
+    };
+    let answer = ask(Query::Callbacks).await.expect("an answer").answer;
+    assert_eq!(answer, Answer::Callbacks(Vec::new()));
+    for query in [Query::Backup { revision: None, after: None }, Query::Access { known: None }, Query::Nodes] {
+        assert_eq!(ask(query.clone()).await, None, "{query:?}");
+    }
 }

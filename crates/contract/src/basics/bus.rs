@@ -13,8 +13,8 @@
 use crate::name::NodeName;
 use crate::subjects::{
     self, ALL_INSPECTIONS, ALL_ORDERS, ALL_REPORTS, ALL_RESYNCS, COMMANDS, COMMANDS_STREAM, DEAD_LETTERS_STREAM,
-    DeadLetterKind, EVENTS, EVENTS_STREAM, NOTICES_CONSUMER, NOTICES_STREAM, QUERY_LEADER, QUERY_STANDBY,
-    STANDBY_QUEUE, STORE, STORED_EVENTS, dead_letter, token,
+    DeadLetterKind, EVENTS, EVENTS_STREAM, NOTICES_CONSUMER, NOTICES_STREAM, QUERY_CALLBACKS, QUERY_LEADER,
+    QUERY_STANDBY, STANDBY_QUEUE, STORE, STORED_EVENTS, dead_letter, token,
 };
 
 /// The prefix of all inboxes.
@@ -144,7 +144,7 @@ fn calls_of_apiservers() -> Vec<(String, Passes)> {
 fn calls_of_notifiers() -> Vec<(String, Passes)> {
     let consumer = format!("{NOTICES_STREAM}.{NOTICES_CONSUMER}");
     vec![
-        (QUERY_LEADER.to_owned(), Passes::RequestsWithParts),
+        (QUERY_CALLBACKS.to_owned(), Passes::RequestsWithParts),
         (consumer_call("MSG.NEXT", &consumer), Passes::RequestsWithParts),
         (dead_letter(DeadLetterKind::Notice), Passes::Requests),
         (format!("$JS.ACK.{consumer}.>"), Passes::Requests),
@@ -228,7 +228,9 @@ impl Identity {
     pub fn subscribes(&self) -> Vec<String> {
         let mut allowed = match self.member {
             Member::Scheduler => {
-                vec![ALL_REPORTS.to_owned(), QUERY_LEADER.to_owned(), format!("{QUERY_STANDBY} {STANDBY_QUEUE}")]
+                let queries = [QUERY_LEADER, QUERY_CALLBACKS].map(str::to_owned);
+                let of_standby = format!("{QUERY_STANDBY} {STANDBY_QUEUE}");
+                queries.into_iter().chain([ALL_REPORTS.to_owned(), of_standby]).collect()
             }
             Member::Apiserver => vec![STORE.to_owned(), STORED_EVENTS.to_owned()],
             Member::Notifier => Vec::new(),
@@ -333,6 +335,15 @@ mod tests {
             let it = identity(member, "node-1");
             assert_eq!(may_publish(&it, &subjects::order(&node)), member == Member::Scheduler, "{member:?}");
             assert_eq!(may_publish(&it, COMMANDS), member == Member::Apiserver, "{member:?}");
+        }
+    }
+
+    #[test]
+    fn only_apiservers_may_ask_the_leader_for_more_than_the_callbacks() {
+        for member in Member::ALL {
+            let it = identity(member, "a");
+            assert_eq!(may_publish(&it, QUERY_LEADER), member == Member::Apiserver, "{member:?}");
+            assert_eq!(may_publish(&it, QUERY_CALLBACKS), member == Member::Notifier, "{member:?}");
         }
     }
 

@@ -32,6 +32,8 @@ pub const STORED_EVENTS: &str = "deployd.stored.event";
 
 /// Queries to the leader.
 pub const QUERY_LEADER: &str = "deployd.query.leader";
+/// Queries of notifiers to the leader, which answers no others there than [`Query::Callbacks`](crate::query::Query::Callbacks).
+pub const QUERY_CALLBACKS: &str = "deployd.query.callbacks";
 /// Queries that any standby may answer.
 pub const QUERY_STANDBY: &str = "deployd.query.standby";
 /// Queue group of the standbys.

@@ -98,6 +98,7 @@ fn all_subjects() -> Vec<String> {
         subjects::COMMANDS,
         subjects::EVENTS,
         subjects::QUERY_LEADER,
+        subjects::QUERY_CALLBACKS,
         subjects::QUERY_STANDBY,
         subjects::STORE,
         subjects::STORED_EVENTS,
@@ -377,13 +378,15 @@ async fn events_and_dead_letters(scheduler: &Bus, apiserver: &Bus, notifier: &Bu
 /// Apiservers and notifiers ask, a scheduler answers, also in parts.
 async fn queries(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
     let large = "x".repeat(3 << 20);
-    for (bus, subject) in [(apiserver, subjects::QUERY_LEADER), (notifier, subjects::QUERY_LEADER)] {
+    for (bus, subject) in [(apiserver, subjects::QUERY_LEADER), (notifier, subjects::QUERY_CALLBACKS)] {
         let early = bus.request::<_, String>(subject, &"query", DEADLINE).await;
         assert!(matches!(early, Err(RequestError::NoResponders { .. })), "{early:?}");
     }
-    for (bus, subject) in
-        [(apiserver, subjects::QUERY_LEADER), (notifier, subjects::QUERY_LEADER), (apiserver, subjects::QUERY_STANDBY)]
-    {
+    for (bus, subject) in [
+        (apiserver, subjects::QUERY_LEADER),
+        (notifier, subjects::QUERY_CALLBACKS),
+        (apiserver, subjects::QUERY_STANDBY),
+    ] {
         let queries = match subject == subjects::QUERY_STANDBY {
             true => scheduler.queue_subscribe(subject, subjects::STANDBY_QUEUE).await.unwrap(),
             false => scheduler.subscribe(subject).await.unwrap(),
