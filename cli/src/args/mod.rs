@@ -33,7 +33,7 @@ pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, N
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
 pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};
-pub use spec::{Convert, ConvertTo, Explain, Init, Run, Set, SetTarget, SetWhat};
+pub use spec::{Convert, ConvertFrom, ConvertTo, Explain, Init, Run, Set, SetTarget, SetWhat};
 pub use switches::{
     Constraints, ConstraintsWhat, EngineArgs, EngineWhat, GuardArgs, GuardWhat, Notifies, NotifiesWhat,
 };

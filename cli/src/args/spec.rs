@@ -11,18 +11,36 @@ use super::Waiting;
 #[command(after_help = "\
 The file is read as `apply` reads it, and nothing is sent. A default that the short form implies is written in full in the \
 PodGroupSpec. Versions and times, which the cluster sets, are left out of the short form; nothing else is lost.
+With --from compose, each service of a docker-compose file becomes a document of the short form. Every key that is left out or \
+means something else is reported on standard error, with its line and path.
 
 Examples:
   deployctl convert -f deploy/demo-short.yaml
   deployctl convert --to short -f deploy/demo-podgroup.json
-  deployctl convert --to short -f - < deploy/demo-release.yaml")]
+  deployctl convert --to short -f - < deploy/demo-release.yaml
+  deployctl convert --from compose -f docker-compose.yml --project shop")]
 pub struct Convert {
     /// File to read, as for `apply`; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
     pub file: PathBuf,
-    /// What to convert to
-    #[arg(long, value_enum, default_value_t = ConvertTo::Spec)]
-    pub to: ConvertTo,
+    /// What the file holds
+    #[arg(long, value_enum, default_value_t = ConvertFrom::Document)]
+    pub from: ConvertFrom,
+    /// What to convert to [default: spec; with --from compose short]
+    #[arg(long, value_enum)]
+    pub to: Option<ConvertTo>,
+    /// Project of a compose file, the first part of the names [default: `name` of the file, else its directory]
+    #[arg(long)]
+    pub project: Option<String>,
+}
+
+/// What `deployctl convert` reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ConvertFrom {
+    /// PodGroups, in the short form or as PodGroupSpecs
+    Document,
+    /// A docker-compose file
+    Compose,
 }
 
 /// What `deployctl convert` writes.

@@ -173,7 +173,8 @@ async fn until_rolled_out(api: &Api, document: &Document, deadline: Deadline) ->
     Ok(wait::until_running(api, name, document.spec.num_instances, deadline).await?)
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+/// The text of a file, or of standard input.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)

@@ -16,8 +16,8 @@ pub(super) enum DocumentForm {
 
 const KUBERNETES: &str = "this looks like a Kubernetes manifest, which deployd does not run; `deployctl init` writes an example \
     of the form that it takes, and docs/spec.md explains every key";
-const COMPOSE: &str = "this looks like a compose file, which describes several services; deployd takes one document for each of \
-    them: `deployctl init` writes an example, and docs/spec.md explains every key";
+const COMPOSE: &str = "this looks like a compose file, which describes several services; `deployctl convert --from compose -f FILE` \
+    converts each of them and says what it leaves out";
 
 /// The form, or why it is none.
 pub(super) fn of(document: &YamlNode) -> Result<DocumentForm, DocumentProblem> {

@@ -113,6 +113,15 @@ fn short_form(text: &str, node: &YamlNode) -> Result<Document, Error> {
     Ok(Document { spec, names_restart_policy, names_strategy })
 }
 
+/// The documents of the short form that a compose file stands for, and a line for each key that is left out. `project` is the
+/// name of the project when the file names none.
+pub fn read_compose(text: &str, project: &str) -> Result<(Vec<String>, Vec<String>), Error> {
+    let file = yaml(text)?.into_iter().next().ok_or(Error::Empty)?;
+    let converted = short::compose(&file, project).map_err(|problem| Error::Flaws(report(text, vec![problem])))?;
+    let documents = converted.documents.iter().map(short::yaml).collect();
+    Ok((documents, converted.reports.iter().map(DocumentProblem::line).collect()))
+}
+
 /// Every PodSpec of a text.
 pub fn read_pods(text: &str) -> Result<Vec<PodSpec>, Error> {
     let pod = |node: &YamlNode| {

@@ -32,11 +32,19 @@ pub(crate) fn report(text: &str, mut problems: Vec<DocumentProblem>) -> String {
 }
 
 impl DocumentProblem {
-    fn shown(&self, text: &str) -> String {
+    /// In one line, without the line of the text.
+    pub(crate) fn line(&self) -> String {
         let Self { position, field, problem } = self;
         let what = if field.is_empty() { problem.clone() } else { format!("{field}: {problem}") };
-        let Some(at) = position else { return what };
-        let mut shown = format!("line {}, column {}: {what}", at.line, at.column);
+        match position {
+            Some(at) => format!("line {}, column {}: {what}", at.line, at.column),
+            None => what,
+        }
+    }
+
+    fn shown(&self, text: &str) -> String {
+        let mut shown = self.line();
+        let Some(at) = &self.position else { return shown };
         if let Some(line) = text.lines().nth(at.line - 1) {
             let _ = write!(shown, "\n{}", snippet(line, at));
         }

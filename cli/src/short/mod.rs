@@ -4,6 +4,7 @@
 //! lives in the client, because a message or a record never holds it. One table ([`keys`]) drives reading, writing, the
 //! reference, `explain` and the JSON schema, so they cannot disagree.
 
+mod compose;
 pub(crate) mod keys;
 mod read;
 mod reference;
@@ -12,12 +13,13 @@ mod translate;
 mod values;
 mod write;
 
+pub(crate) use compose::compose;
 pub(crate) use read::{Converted, convert};
 pub(crate) use reference::{explain, reference};
 pub(crate) use schema::schema;
 pub(crate) use values::number_of_text as number;
-pub(crate) use write::document;
 pub use write::to_short_yaml;
+pub(crate) use write::{document, yaml};
 
 #[cfg(test)]
 mod tests;

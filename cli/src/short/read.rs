@@ -42,7 +42,7 @@ struct Level {
     scopes: &'static [KeyScope],
 }
 
-struct Reader<'a> {
+struct SpecReader<'a> {
     root: Value,
     origins: BTreeMap<String, Origin<'a>>,
     problems: Vec<DocumentProblem>,
@@ -52,7 +52,7 @@ struct Reader<'a> {
 pub(crate) fn convert(document: &YamlNode) -> Result<Converted<'_>, Vec<DocumentProblem>> {
     let begins = begin(document);
     let root = json!({"Pod": {"Annotation": "{}"}});
-    let mut reader = Reader { root, origins: BTreeMap::new(), problems: Vec::new() };
+    let mut reader = SpecReader { root, origins: BTreeMap::new(), problems: Vec::new() };
     let has_list = document.member("containers").is_some();
     let scopes: &[KeyScope] = if has_list { &[KeyScope::Group] } else { &[KeyScope::Group, KeyScope::Container] };
     // Without `containers` the keys at the top level belong to the first container.
@@ -62,7 +62,7 @@ pub(crate) fn convert(document: &YamlNode) -> Result<Converted<'_>, Vec<Document
     let names_strategy = reader.strategy(document);
     reader.units();
     let names_restart_policy = reader.origins.contains_key("RestartPolicy");
-    let Reader { root, origins, mut problems } = reader;
+    let SpecReader { root, origins, mut problems } = reader;
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -98,7 +98,7 @@ fn begin(document: &YamlNode) -> Option<TextPosition> {
     document.members().first().map_or(document.position, |first| first.position)
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SpecReader<'a> {
     fn members(&mut self, members: &'a [YamlMember], level: &Level) {
         for member in members {
             match level.key(&member.key) {

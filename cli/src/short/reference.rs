@@ -26,11 +26,14 @@ health: {command: \"wget -qO- http://127.0.0.1/\", every: 10s}
 * A document with `Pod` or `NumInstances` is a PodGroupSpec; one with `image` or `containers` is the short form. A file may hold several documents.
 * The keys of a container stand at the top level, or in each item of `containers` when there are several.
 * An unknown key, a value of another type and a number out of its range are errors with line, column and a caret: exit code 2, nothing is sent.
-* Over a group that exists, a document without `restart`, `strategy`, `paused`, `memory` or `cpu` leaves what the group has. Every other absent key means its default.
+* Over a group that exists, a document without `restart`, `strategy`, `paused`, `memory` or `cpu` leaves what the group has. Every other absent key
+  means its default.
 * A plain value may stand for a mapping with one key: `strategy: batch` is `strategy: {type: batch}`, and an item of `needs` may be a name.
-* `deployctl convert -f FILE` prints the PodGroupSpec, and `deployctl convert --to short -f FILE` the short form of a PodGroupSpec. Nothing is lost either way; only what the cluster sets itself (versions and times) is left out. `strategy: serial` is a group without a `Strategy`.
+* `deployctl convert -f FILE` prints the PodGroupSpec, and `deployctl convert --to short -f FILE` the short form of a PodGroupSpec. Nothing is lost
+  either way; only what the cluster sets itself (versions and times) is left out. `strategy: serial` is a group without a `Strategy`.
 
-[podgroup.schema.json](podgroup.schema.json) is the JSON schema for editors (`deployctl explain --schema`). The exact rules of rollouts are in [rollout-rules.md](rollout-rules.md).
+[podgroup.schema.json](podgroup.schema.json) is the JSON schema for editors (`deployctl explain --schema`). The exact rules of rollouts are in
+[rollout-rules.md](rollout-rules.md).
 ";
 
 /// The page `docs/spec.md`.

@@ -1,5 +1,6 @@
 //! The table, reading and writing agree, and nothing is lost.
 
+mod compose;
 mod errors;
 mod identity;
 mod pages;

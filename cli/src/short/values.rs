@@ -295,7 +295,7 @@ pub(super) fn of_json(key: &ShortKey, value: &Value) -> Written {
     }
 }
 
-fn cores(level: u8) -> Written {
+pub(super) fn cores(level: u8) -> Written {
     match level % 2 {
         0 => Written::Number(i64::from(level / 2)),
         _ => Written::Cores(f64::from(level) * CORES_PER_LEVEL),

@@ -18,8 +18,13 @@ const ALWAYS: [&str; 3] = ["NumInstances", "RestartPolicy", "Strategy"];
 /// with its default is left out, so equal specs have equal texts. `strategy` and `restart` are always written: without them,
 /// `apply` leaves those of a group that exists.
 pub fn to_short_yaml(spec: &PodGroupSpec) -> String {
+    yaml(&short(spec))
+}
+
+/// A mapping of the short form as YAML.
+pub(crate) fn yaml(document: &Written) -> String {
     // A mapping with keys that are texts can always be written.
-    serde_saphyr::to_string(&short(spec)).unwrap_or_default()
+    serde_saphyr::to_string(document).unwrap_or_default()
 }
 
 /// A document of these texts, which are quoted as YAML needs it.
@@ -29,12 +34,12 @@ pub(crate) fn document(texts: &[(&str, String)], replicas: u32, port: Option<u16
     members.push(("replicas".to_owned(), Written::Number(replicas.into())));
     members.extend(port.map(|port| ("port".to_owned(), Written::Number(port.into()))));
     members.extend((!env.is_empty()).then(|| ("env".to_owned(), Written::List(env.iter().map(text).collect()))));
-    serde_saphyr::to_string(&Written::Map(members)).unwrap_or_default()
+    yaml(&Written::Map(members))
 }
 
 fn short(spec: &PodGroupSpec) -> Written {
     let spec = normal(spec);
-    let writer = Writer { defaults: normal(&defaults()), spec: &spec };
+    let writer = SpecWriter { defaults: normal(&defaults()), spec: &spec };
     let containers = spec["Pod"]["Containers"].as_array().map_or(0, Vec::len);
     let needs_list = containers != 1 || writer.has_item_keys();
     let mut members = Vec::new();
@@ -88,12 +93,12 @@ fn defaults() -> PodGroupSpec {
     PodGroupSpec { pod, ..PodGroupSpec::default() }
 }
 
-struct Writer<'a> {
+struct SpecWriter<'a> {
     spec: &'a Value,
     defaults: Value,
 }
 
-impl Writer<'_> {
+impl SpecWriter<'_> {
     /// Whether a container has keys that the top level has no place for.
     fn has_item_keys(&self) -> bool {
         let mut keys = keys::all().filter(|key| key.scope == KeyScope::Item);

@@ -98,6 +98,24 @@ async fn convert_turns_one_form_into_the_other_and_back() {
 }
 
 #[tokio::test]
+async fn a_compose_file_is_converted_and_what_is_left_out_is_reported() {
+    let server = Server::start(&[]).await;
+    let compose = file("services:\n  web:\n    image: nginx:1.27\n    ports: [\"80\"]\n    tty: true\n");
+    let words = ["convert", "--from", "compose", "--project", "shop", "-f", path(&compose)];
+    let ended = server.run(&words).await;
+    let expected = "name: shop.web\nimage: nginx:1.27\nreplicas: 1\nrestart: never\nport: 80\n";
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), expected));
+    let report = "line 5, column 5: services.web.tty: not supported; deployd has no counterpart\n";
+    assert_eq!(ended.err, format!("{}: {report}", path(&compose)));
+    let spec = server.run(&[&words[..], &["--to", "spec"]].concat()).await;
+    let spec: Value = serde_json::from_str(&spec.out).expect("JSON");
+    assert_eq!((&spec["Name"], &spec["Pod"]["Containers"][0]["Expose"]), (&json!("shop.web"), &json!(80)));
+    let applied = server.run(&["apply", "-f", path(&compose)]).await;
+    assert!(applied.code == Some(2) && applied.err.contains("deployctl convert --from compose -f FILE"), "{applied:?}");
+    assert_eq!(server.requests(), 0);
+}
+
+#[tokio::test]
 async fn explain_shows_a_key_and_suggests_one_for_a_typo() {
     let server = Server::start(&[]).await;
     let ended = server.run(&["explain", "health.every"]).await;

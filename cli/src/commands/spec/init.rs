@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use super::Error;
+use super::{Error, directory_name};
 use crate::args::Init;
 use crate::document;
 
@@ -34,11 +34,7 @@ fn write(dir: &Path, path: &Path, text: &str) -> Result<(), Error> {
 
 /// The group of a directory: `shop` is `shop.web`.
 fn default_name(dir: &Path) -> String {
-    let full = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let name = full.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let name: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() { "hello.web".to_owned() } else { format!("{name}.web") }
+    format!("{}.web", directory_name(dir).unwrap_or_else(|| "hello".to_owned()))
 }
 
 fn template(name: &str, image: &str, port: u16) -> String {

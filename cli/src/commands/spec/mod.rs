@@ -8,11 +8,11 @@ pub use init::init;
 pub use run::run;
 pub use set::set;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::args::{Convert, ConvertTo, Explain};
+use crate::args::{Convert, ConvertFrom, ConvertTo, Explain};
 use crate::commands::apply;
-use crate::document;
+use crate::document::{self, Document};
 use crate::output::terminal;
 use crate::short;
 
@@ -44,9 +44,34 @@ pub enum Error {
 
 /// `deployctl convert`
 pub fn convert(asked: &Convert) -> Result<(), crate::Error> {
-    let documents = apply::documents(&asked.file, document::read)?;
+    if asked.from == ConvertFrom::Compose {
+        return compose(asked);
+    }
+    show(&apply::documents(&asked.file, document::read)?, asked.to.unwrap_or(ConvertTo::Spec));
+    Ok(())
+}
+
+/// Prints the documents of a compose file, and reports what they leave out.
+fn compose(asked: &Convert) -> Result<(), crate::Error> {
+    let text = apply::read(&asked.file)?;
+    let wrong = |source| apply::Error::Document { path: asked.file.clone(), source };
+    let folder = asked.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let project = asked.project.clone().or_else(|| directory_name(folder)).unwrap_or_else(|| "app".to_owned());
+    let (documents, reports) = document::read_compose(&text, &project).map_err(wrong)?;
+    for report in &reports {
+        eprintln!("{}: {report}", asked.file.display());
+    }
+    let text = documents.join("---\n");
+    match asked.to.unwrap_or(ConvertTo::Short) {
+        ConvertTo::Short => println!("{}", text.trim_end()),
+        to @ ConvertTo::Spec => show(&document::read(&text).map_err(wrong)?, to),
+    }
+    Ok(())
+}
+
+fn show(documents: &[Document], to: ConvertTo) {
     for (index, document) in documents.iter().enumerate() {
-        match asked.to {
+        match to {
             ConvertTo::Spec => {
                 let json = serde_json::to_string_pretty(&document.spec).expect("a spec has string keys only");
                 terminal::print_json(&json);
@@ -57,7 +82,14 @@ pub fn convert(asked: &Convert) -> Result<(), crate::Error> {
             }
         }
     }
-    Ok(())
+}
+
+/// The name of a directory with the letters that names of groups may have.
+fn directory_name(dir: &Path) -> Option<String> {
+    let full = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    let name = full.file_name()?.to_string_lossy().to_lowercase();
+    let name: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+    Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
 }
 
 /// `deployctl explain`

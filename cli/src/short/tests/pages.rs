@@ -43,6 +43,18 @@ fn the_schema_is_that_of_the_table() {
     }
 }
 
+#[test]
+fn every_yaml_example_of_the_documents_is_valid() {
+    for (page, least) in [("README.md", 1), ("docs/spec.md", 1)] {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
+        let blocks: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(blocks.len() >= least, "{page}");
+        for block in blocks {
+            super::spec(block);
+        }
+    }
+}
+
 fn variants(schema: &Value) -> Vec<&Value> {
     let any = schema["anyOf"].as_array().map(|variants| variants.iter().collect());
     any.unwrap_or_else(|| vec![schema])
