@@ -31,6 +31,7 @@ health: {command: \"wget -qO- http://127.0.0.1/\", every: 10s}
 * A plain value may stand for a mapping with one key: `strategy: batch` is `strategy: {type: batch}`, and an item of `needs` may be a name.
 * `deployctl convert -f FILE` prints the PodGroupSpec, and `deployctl convert --to short -f FILE` the short form of a PodGroupSpec. Nothing is lost
   either way; only what the cluster sets itself (versions and times) is left out. `strategy: serial` is a group without a `Strategy`.
+* `deployctl convert --from compose -f docker-compose.yml` converts a compose file and reports every key that it leaves out.
 
 [podgroup.schema.json](podgroup.schema.json) is the JSON schema for editors (`deployctl explain --schema`). The exact rules of rollouts are in
 [rollout-rules.md](rollout-rules.md).

@@ -42,7 +42,7 @@ pub(super) fn service(member: &YamlMember, project: &str, reports: &mut Reports)
     reports.others(&member.node, &path, &KNOWN);
     let mut service = Service { node: &member.node, path, reports, keys: Vec::new() };
     service.put("name", Some(Written::Text(format!("{project}.{}", member.key))));
-    let image = service.plain("image").unwrap_or_else(|| format!("{project}-{}", member.key));
+    let image = service.image(member, project);
     service.put("image", Some(Written::Text(image)));
     service.deployment();
     service.container();
@@ -75,6 +75,18 @@ impl<'a> Service<'a> {
     pub(super) fn note(&mut self, key: &str, problem: impl Into<String>) {
         let place = self.at(key).and_then(|(node, _)| node.position);
         self.reports.add(place, format!("{}.{key}", self.path), problem);
+    }
+
+    /// The image; compose names that of a service with `build` after project and service.
+    fn image(&mut self, member: &YamlMember, project: &str) -> String {
+        self.plain("image").unwrap_or_else(|| {
+            let image = format!("{project}-{}", member.key);
+            if self.at("build").is_none() {
+                let problem = format!("is missing; the document names {image}");
+                self.reports.add(member.position, format!("{}.image", self.path), problem);
+            }
+            image
+        })
     }
 
     fn deployment(&mut self) {

@@ -16,9 +16,7 @@ fn paths(reports: &[String]) -> Vec<&str> {
     reports.iter().map(|report| report.split(": ").next().unwrap_or_default()).collect()
 }
 
-#[test]
-fn a_web_server_needs_no_report() {
-    let text = r#"
+const WEB_SERVER: &str = r#"
 services:
   web:
     image: nginx:1.27
@@ -35,7 +33,8 @@ services:
     logging: {driver: json-file, options: {max-size: 10m}}
     x-note: {any: thing}
 "#;
-    let expected = r#"name: shop.web
+
+const WEB_SERVER_SHORT: &str = r#"name: shop.web
 image: nginx:1.27
 replicas: 3
 restart: always
@@ -65,12 +64,13 @@ log:
   options:
     max-size: 10m
 "#;
-    assert_eq!(converted(text), (expected.to_owned(), Vec::new()));
-}
 
 #[test]
-fn a_web_site_with_a_database_reports_what_differs() {
-    let text = r#"
+fn a_web_server_needs_no_report() {
+    assert_eq!(converted(WEB_SERVER), (WEB_SERVER_SHORT.to_owned(), Vec::new()));
+}
+
+const WEB_SITE: &str = r#"
 version: "3.8"
 name: blog
 services:
@@ -92,7 +92,29 @@ volumes:
 networks:
   front:
 "#;
-    let (documents, reports) = converted(text);
+
+const WEB_SITE_REPORTS: [&str; 16] = [
+    "networks",
+    "services.db.healthcheck.interval",
+    "services.db.healthcheck.start_period",
+    "services.db.image",
+    "services.db.restart",
+    "services.db.volumes[0]",
+    "services.web.build",
+    "services.web.depends_on",
+    "services.web.env_file",
+    "services.web.environment[1]",
+    "services.web.ports[0]",
+    "services.web.ports[1]",
+    "services.web.ports[1]",
+    "services.web.volumes[0]",
+    "services.web.volumes[2]",
+    "volumes.cache.driver",
+];
+
+#[test]
+fn a_web_site_with_a_database_reports_what_differs() {
+    let (documents, reports) = converted(WEB_SITE);
     let names: Vec<&str> = documents.lines().filter(|line| line.starts_with("name:")).collect();
     assert_eq!(names, ["name: blog.web", "name: blog.db"]);
     for expected in [
@@ -110,32 +132,10 @@ networks:
     }
     let mut reported = paths(&reports);
     reported.sort_unstable();
-    assert_eq!(
-        reported,
-        [
-            "networks",
-            "services.db.healthcheck.interval",
-            "services.db.healthcheck.start_period",
-            "services.db.image",
-            "services.db.restart",
-            "services.db.volumes[0]",
-            "services.web.build",
-            "services.web.depends_on",
-            "services.web.env_file",
-            "services.web.environment[1]",
-            "services.web.ports[0]",
-            "services.web.ports[1]",
-            "services.web.ports[1]",
-            "services.web.volumes[0]",
-            "services.web.volumes[2]",
-            "volumes.cache.driver",
-        ]
-    );
+    assert_eq!(reported, WEB_SITE_REPORTS);
 }
 
-#[test]
-fn the_long_notations_are_read() {
-    let text = r#"
+const LONG_NOTATIONS: &str = r#"
 services:
   web:
     image: i
@@ -153,7 +153,10 @@ services:
     deploy: {restart_policy: {condition: any, max_attempts: 3}, placement: {constraints: [node.role == worker]}}
     healthcheck: {disable: true}
 "#;
-    let (documents, reports) = converted(text);
+
+#[test]
+fn the_long_notations_are_read() {
+    let (documents, reports) = converted(LONG_NOTATIONS);
     let expected = "name: shop.web\nimage: i\nreplicas: 2\nrestart: always\nmemory: 1Gi\ncpu: 0.5\nentrypoint:\n- sh\n- -c\n\
         port: 8080\nvolumes:\n- /data\nmounts:\n- /srv:/srv:ro\nhealth:\n  command: none\n";
     assert_eq!(documents, expected);
@@ -265,6 +268,45 @@ fn every_key_without_a_counterpart_is_reported_with_its_place() {
             "{key}: {reports:?}"
         );
     }
+}
+
+/// Keys inside of supported ones that have no counterpart: the key above them, and their paths below a service.
+const UNSUPPORTED_INSIDE: [(&str, &[&str]); 9] = [
+    ("healthcheck", &["start_period", "start_interval"]),
+    ("deploy", &["mode", "endpoint_mode", "labels", "placement", "rollback_config", "update_config"]),
+    ("deploy.resources", &["reservations"]),
+    ("deploy.resources.limits", &["pids"]),
+    ("deploy.restart_policy", &["delay", "max_attempts", "window"]),
+    ("logging", &["level"]),
+    ("ports[0]", &["name", "host_ip", "app_protocol"]),
+    ("volumes[0]", &["bind", "volume", "tmpfs", "image", "consistency"]),
+    ("", &["gpus"]),
+];
+
+#[test]
+fn keys_inside_of_supported_ones_are_reported_too() {
+    for (parent, keys) in UNSUPPORTED_INSIDE {
+        for key in keys {
+            let steps = parent.split('.').filter(|step| !step.is_empty());
+            let usual = if parent == "ports[0]" { "target: 80, " } else { "target: /a, " };
+            let inner = if parent.ends_with(']') { format!("{usual}{key}: 1") } else { format!("{key}: 1") };
+            let nested = steps.rev().fold(inner, |inner, step| match step.strip_suffix("[0]") {
+                Some(step) => format!("{step}: [{{{inner}}}]"),
+                None => format!("{step}: {{{inner}}}"),
+            });
+            let (_, reports) = converted(&format!("services:\n  web: {{image: i, {nested}}}\n"));
+            let dot = if parent.is_empty() { "" } else { "." };
+            let expected = format!("services.web.{parent}{dot}{key}");
+            assert_eq!(paths(&reports), [expected.as_str()], "{nested}");
+        }
+    }
+}
+
+#[test]
+fn a_service_without_an_image_gets_one_of_its_name_and_is_reported() {
+    let (documents, reports) = converted("services:\n  web:\n");
+    assert!(documents.contains("image: shop-web\n"), "{documents}");
+    assert_eq!(reports, ["services.web.image: is missing; the document names shop-web"]);
 }
 
 #[test]
