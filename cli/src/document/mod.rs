@@ -107,7 +107,7 @@ fn short_form(text: &str, node: &YamlNode) -> Result<Document, Error> {
     let converted = short::convert(node).map_err(refused)?;
     let flaws = converted.spec.validate().err().unwrap_or_default();
     if !flaws.is_empty() {
-        return Err(refused(flaws.iter().map(|flaw| converted.problem(flaw)).collect()));
+        return Err(refused(converted.problems(&flaws)));
     }
     let short::Converted { spec, names_restart_policy, names_strategy, .. } = converted;
     Ok(Document { spec, names_restart_policy, names_strategy })
@@ -177,10 +177,25 @@ fn flatten(node: YamlNode) -> Vec<YamlNode> {
 fn decoded<S: DeserializeOwned>(text: &str, node: &YamlNode, value: Value) -> Result<S, Error> {
     lenient_json::from_value(value).map_err(|error| {
         let Flaw { field, problem } = error.flaw();
-        // The decoder names the types of the program.
-        let problem = ["i64", "u32", "u16"].iter().fold(problem, |text, kind| text.replace(kind, "a whole number"));
+        let problem = in_plain_words(&problem);
         Error::Flaws(report(text, vec![DocumentProblem { position: position(node, &field), field, problem }]))
     })
+}
+
+/// What the decoder says, which names types of the program: `invalid type: string "x", expected i64`.
+fn in_plain_words(problem: &str) -> String {
+    let serde = problem.strip_prefix("invalid type: ").or_else(|| problem.strip_prefix("invalid value: "));
+    let found = serde.and_then(|rest| rest.split_once(", expected "));
+    let ours = || problem.strip_prefix("expected ").and_then(|rest| rest.split_once(", found "));
+    let Some((is, must)) = found.or_else(|| ours().map(|(must, is)| (is, must))) else { return problem.to_owned() };
+    let must = match must {
+        "i64" | "u32" | "u16" | "u8" | "u64" => "a whole number",
+        other if other.starts_with("struct ") || other == "a map" => "a mapping",
+        "a sequence" => "a list",
+        other => other,
+    };
+    let is = is.strip_prefix("string ").map_or_else(|| is.to_owned(), |text| format!("the text {text}"));
+    format!("must be {must}, is {is}")
 }
 
 fn refuse(text: &str, node: &YamlNode, flaws: Vec<Flaw>) -> Result<(), Error> {
@@ -275,6 +290,19 @@ pod:
         let misspelt = error("{\"Name\":\"a\",\"Namespce\":\"a\"}");
         assert!(misspelt.contains("Namespce: unknown field"), "{misspelt}");
         assert!(flaws.contains("Name: contains ' '") && flaws.contains("Pod.Containers: must not be empty"), "{flaws}");
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_explained_without_types_of_the_program() {
+        for (text, expected) in [
+            ("NumInstances: x", "NumInstances: must be a whole number, is the text \"x\""),
+            ("NumInstances: 1\nPaused: 5", "Paused: must be a boolean, is integer `5`"),
+            ("NumInstances: 1\nPod: 5", "Pod: must be a mapping, is a number"),
+            ("NumInstances: 1\nPod: {Containers: 5}", "Pod.Containers: must be a list, is a number"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert_eq!(error.lines().next().unwrap().split_once(": ").unwrap().1, expected);
+        }
     }
 
     #[test]

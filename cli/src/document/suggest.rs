@@ -2,12 +2,21 @@
 
 /// The known word closest to `word`; none is closer than half of its letters, and none contains it.
 pub(crate) fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    within(word, known, word.len() / 2)
+}
+
+/// The same with at most a quarter of the letters wrong: for words that are no names themselves.
+pub(crate) fn near<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    within(word, known, word.len() / 4)
+}
+
+fn within<'a>(word: &str, known: &[&'a str], most: usize) -> Option<&'a str> {
     let lower = word.to_lowercase();
     let rank = |known: &str| {
         let candidate = known.to_lowercase();
         let distance = distance(&lower, &candidate);
         // A word of one or two letters resembles every short one.
-        let is_close = distance <= lower.len() / 2 || (lower.len() >= 3 && candidate.contains(&lower));
+        let is_close = distance <= most || (lower.len() >= 3 && candidate.contains(&lower));
         is_close.then_some((distance, candidate.len()))
     };
     known.iter().filter_map(|known| rank(known).map(|rank| (rank, *known))).min().map(|(_, known)| known)

@@ -159,7 +159,13 @@ impl<'a> SpecReader<'a> {
     fn leaf(&mut self, key: &'static ShortKey, node: &'a YamlNode, indexes: &[usize], origin: Origin<'a>) {
         match values::to_json(key, node) {
             Ok(value) => self.put(key, indexes, value, origin),
-            Err(problem) => self.refuse(node.position.or(origin.key), origin.path, problem),
+            Err(problem) => match values::wrong_part(key, node) {
+                Some(part) => {
+                    let path = format!("{}{}", origin.path, part.path);
+                    self.refuse(part.position.or(origin.key), path, part.problem);
+                }
+                None => self.refuse(node.position.or(origin.key), origin.path, problem),
+            },
         }
     }
 
@@ -249,9 +255,9 @@ impl Level {
 
     fn unknown(&self, name: &str) -> String {
         let synonym = |key: &&ShortKey| key.also.contains(&name) || key.spec.rsplit('.').next() == Some(name);
-        let known: Vec<&str> =
-            self.known().flat_map(|key| [key.name()].into_iter().chain(key.also.iter().copied())).collect();
-        let resembling = suggest::closest(name, &known);
+        let names: Vec<&str> = self.known().map(ShortKey::name).collect();
+        let others: Vec<&str> = self.known().flat_map(|key| key.also.iter().copied()).collect();
+        let resembling = suggest::closest(name, &names).or_else(|| suggest::near(name, &others));
         let is_meant = |key: &&ShortKey| resembling.is_some_and(|word| key.name() == word || key.also.contains(&word));
         if let Some(meant) = self.known().find(synonym).or_else(|| self.known().find(is_meant)) {
             return format!("unknown key; did you mean {}?", meant.name());
@@ -287,8 +293,19 @@ const ALL_SCOPES: &[KeyScope] = &[KeyScope::Group, KeyScope::Container, KeyScope
 const ITEM_SCOPES: &[KeyScope] = &[KeyScope::Container, KeyScope::Item];
 
 impl Converted<'_> {
+    /// The flaws of the spec as problems of the document.
+    pub(crate) fn problems(&self, flaws: &[Flaw]) -> Vec<DocumentProblem> {
+        // These fields follow from the name, whose flaw is shown already.
+        let follows = |field: &str| match field {
+            "Pod.Name" | "Pod.Namespace" => true,
+            "Namespace" => !self.origins.contains_key(field),
+            _ => false,
+        };
+        flaws.iter().filter(|flaw| !follows(&flaw.field)).map(|flaw| self.problem(flaw)).collect()
+    }
+
     /// A flaw of the spec as a problem of the document.
-    pub(crate) fn problem(&self, flaw: &Flaw) -> DocumentProblem {
+    fn problem(&self, flaw: &Flaw) -> DocumentProblem {
         let problem = translate::to_short(&flaw.problem);
         let mut field = flaw.field.as_str();
         loop {

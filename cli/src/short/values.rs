@@ -5,7 +5,7 @@ use contract::rollout::Amount;
 use serde_json::{Map, Value, json};
 
 use super::keys::{self, KeyKind, ShortKey};
-use crate::document::tree::{YamlNode, YamlTree};
+use crate::document::tree::{TextPosition, YamlNode, YamlTree};
 
 /// Cores of one CPU level: a sixteenth of `--quota-cores`, which is 8 unless the cluster is set up otherwise.
 const CORES_PER_LEVEL: f64 = 0.5;
@@ -44,6 +44,52 @@ pub(super) fn to_json(key: &ShortKey, node: &YamlNode) -> Result<Value, String> 
         KeyKind::Section(_) | KeyKind::Sections(_) => None,
     };
     found.ok_or_else(|| format!("must be {}, is {}", must_be(key), shown(node)))
+}
+
+/// The part of a list or a mapping that is wrong.
+pub(super) struct WrongPart {
+    /// Its path below the value: `[2]`, `.NAME`.
+    pub(super) path: String,
+    pub(super) position: Option<TextPosition>,
+    pub(super) problem: String,
+}
+
+/// The first item of a list of words, or member of a mapping, that has a wrong type.
+pub(super) fn wrong_part(key: &ShortKey, node: &YamlNode) -> Option<WrongPart> {
+    let part = |path: String, node: &YamlNode| {
+        let problem = format!("{}, is {}", wrong_value(key, node)?, shown(node));
+        Some(WrongPart { path, position: node.position, problem })
+    };
+    match (key.kind, &node.tree) {
+        (KeyKind::Words | KeyKind::Filters | KeyKind::Environment, YamlTree::List(items)) => {
+            items.iter().enumerate().find_map(|(index, item)| part(format!("[{index}]"), item))
+        }
+        (KeyKind::Environment, YamlTree::Map(members)) if members.iter().any(|it| !is_variable(&it.key)) => {
+            let member = members.iter().find(|it| !is_variable(&it.key))?;
+            let problem = "is no name of a variable; write NAME: text".to_owned();
+            Some(WrongPart { path: format!(".{}", member.key), position: member.position, problem })
+        }
+        (KeyKind::Texts | KeyKind::Amounts | KeyKind::Environment, YamlTree::Map(members)) => {
+            members.iter().find_map(|member| part(format!(".{}", member.key), &member.node))
+        }
+        _ => None,
+    }
+}
+
+/// What a part of a value must be, if it is not.
+fn wrong_value(key: &ShortKey, node: &YamlNode) -> Option<&'static str> {
+    match (key.kind, &node.tree) {
+        (KeyKind::Amounts, _) => {
+            amount(node).is_none().then_some("must be a count such as 2 or a percentage such as 25%")
+        }
+        (_, YamlTree::Null) => Some("must be a text; write \"\" for an empty one"),
+        (_, YamlTree::List(_) | YamlTree::Map(_)) => Some("must be a text"),
+        _ => None,
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains('=')
 }
 
 /// The number that a text on the command line stands for, such as `256Mi` for `memory`.
@@ -219,8 +265,7 @@ fn named(node: &YamlNode, value: impl Fn(&YamlNode) -> Option<Value>) -> Option<
 fn environment(node: &YamlNode) -> Option<Value> {
     match &node.tree {
         YamlTree::Map(members) => {
-            let is_name = |key: &str| !key.is_empty() && !key.contains('=');
-            members.iter().all(|member| is_name(&member.key)).then_some(())?;
+            members.iter().all(|member| is_variable(&member.key)).then_some(())?;
             members.iter().map(|member| Some(json!(format!("{}={}", member.key, plain(&member.node)?)))).collect()
         }
         _ => words(node).map(Value::from),

@@ -46,7 +46,7 @@ pub(super) const CONTAINER: [ShortKey; 19] = [
         .rules("at least 6Mi")
         .example("256Mi")
         .also(&["memoryLimit", "mem_limit", "mem"]),
-    of("cpu", "Pod.Containers[].CpuLimit", Cores, "CPU cores. They are right where the scheduler has its default `--quota-cores 8`; see [the level](api.md#values-of-a-podgroupspec).")
+    of("cpu", "Pod.Containers[].CpuLimit", Cores, "CPU cores. With another `--quota-cores` of the scheduler than 8 they scale with it.")
         .absent("1; a container that exists keeps its own")
         .example("0.5")
         .also(&["cpus", "cpuLimit", "cores"]),

@@ -29,6 +29,7 @@ fn an_unknown_key_is_shown_with_its_place_and_the_key_that_is_meant() {
         ("MemoryLimit: 5", "did you mean memory?"),
         ("every: 10s", "did you mean health.every?"),
         ("needs: [{pods: x}]", "needs[0].pods: unknown key; did you mean pod?"),
+        ("files: {a: b}", "files: unknown key; `deployctl explain` lists all keys"),
         ("secrets: [a]", "secrets: unknown key; `deployctl explain` lists all keys"),
         ("containers: [{image: i}]", "image: belongs to a container; move it into an item of containers"),
     ] {
@@ -66,7 +67,14 @@ fn a_value_of_another_type_is_explained_in_plain_words() {
         ),
         ("needs: [5]", "needs[0]: must be an item such as svc.portal.portal"),
         ("user:", "user: has no value; write a text such as \"1000\", or leave the key out"),
-        ("units: {values: [a], replicas: {a: x}}", "units.replicas: must be a mapping such as"),
+        (
+            "units: {values: [a], replicas: {a: x}}",
+            "units.replicas.a: must be a count such as 2 or a percentage such as 25%, is",
+        ),
+        ("env: {A: [1]}", "line 4, column 10: env.A: must be a text, is a list"),
+        ("env: {A: 1, B: }", "env.B: must be a text; write \"\" for an empty one, is empty"),
+        ("env: {A=1: b}", "env.A=1: is no name of a variable; write NAME: text"),
+        ("command: [a, {b: c}]", "command[1]: must be a text, is a mapping"),
     ] {
         assert!(with(line).contains(words), "{line}: {}", with(line));
         for kind in ["i64", "u32", "usize", "String", "struct"] {
@@ -98,6 +106,8 @@ fn what_the_checks_of_a_spec_say_is_shown_at_the_key() {
     assert!(error("name: a\nimage: i\n").contains("replicas: is required; write how many instances"));
     assert!(error("name: a\nreplicas: 1\n").contains("line 1, column 1: image: is required; write the image"));
     assert!(with("containers: []").contains("image: belongs to a container"));
+    let name = error("name: a b\nreplicas: 1\nimage: i\n");
+    assert!(name.starts_with("line 1, column 7: name: contains ' '") && name.lines().count() == 3, "{name}");
     let listed = error("name: a\nreplicas: 1\ncontainers:\n- image: i\n- port: 80\n");
     assert!(listed.starts_with("line 5, column 3: containers[1].image: must not be empty"), "{listed}");
 }
