@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use contract::state::RestartPolicy;
+use reqwest::Method;
 
-use crate::cluster::{Cluster, IMAGE, text};
+use crate::cluster::{Cluster, IMAGE, demo_group, text};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -29,6 +30,7 @@ async fn an_empty_directory_becomes_ready_instances_with_two_commands() {
     let again = succeeds(&cluster, &["apply", "--wait", "-f", &file]).await;
     assert!(again.contains("PodGroup shop.web is unchanged"), "{again}");
     an_image_runs_with_one_command_and_is_changed_by_set(&cluster).await;
+    a_group_without_a_strategy_keeps_none(&cluster, &file).await;
 }
 
 async fn an_image_runs_with_one_command_and_is_changed_by_set(cluster: &Cluster) {
@@ -41,4 +43,18 @@ async fn an_image_runs_with_one_command_and_is_changed_by_set(cluster: &Cluster)
     let again = succeeds(cluster, &["set", "env", "trial.web", "GREETING=hello", "--wait"]).await;
     assert!(again.contains("is unchanged"), "{again}");
     cluster.exactly("trial.web", 2, SOON).await;
+}
+
+async fn a_group_without_a_strategy_keeps_none(cluster: &Cluster, file: &str) {
+    cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("old.web.web", 2))).await;
+    cluster.running("old.web.web", 2, SOON).await;
+    let short = format!(
+        "name: old.web.web\nimage: {IMAGE}\nreplicas: 2\nport: 8080\nenv: {{GREETING: hello}}\nplace: [group==default]\n"
+    );
+    std::fs::write(file, short).expect("the file is written");
+    let applied = succeeds(cluster, &["apply", "--wait", "-f", file]).await;
+    assert!(applied.contains("updated: Pod.Containers[0].Env"), "{applied}");
+    let group = cluster.running("old.web.web", 2, SOON).await;
+    assert_eq!((group.spec.has_strategy(), group.spec.version), (false, 1));
+    cluster.exactly("old.web.web", 2, SOON).await;
 }

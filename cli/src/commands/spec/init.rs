@@ -41,10 +41,10 @@ fn template(name: &str, image: &str, port: u16) -> String {
     format!(
         "\
 # A PodGroup of deployd. `deployctl explain` lists all keys, `deployctl explain KEY` shows one.
-name: {name}              # the part before the first dot is the namespace
+name: {name:<20} # the part before the first dot is the namespace
 image: \"{image}\"
 replicas: 2
-port: {port}                   # the cluster publishes it on a port of the node
+port: {port:<20} # the cluster publishes it on a port of the node
 
 # Environment variables
 #env:

@@ -36,7 +36,12 @@ pub(crate) fn compose(file: &YamlNode, project: &str) -> Result<ConvertedCompose
     }
     let documents = services.node.members().iter();
     let documents = documents.filter(|service| !is_extension(&service.key));
-    let documents = documents.map(|member| service::service(member, &project, &mut reports)).collect();
+    let documents: Vec<Written> = documents.map(|member| service::service(member, &project, &mut reports)).collect();
+    if documents.len() > 1 {
+        let problem = "a service does not reach another one by its name: deployd has no service discovery";
+        reports.add(services.position, "services", problem);
+    }
+    reports.found.sort_by_key(|report| report.position.map(|at| (at.line, at.column)));
     Ok(ConvertedCompose { documents, reports: reports.found })
 }
 

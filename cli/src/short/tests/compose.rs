@@ -93,8 +93,9 @@ networks:
   front:
 "#;
 
-const WEB_SITE_REPORTS: [&str; 16] = [
+const WEB_SITE_REPORTS: [&str; 17] = [
     "networks",
+    "services",
     "services.db.healthcheck.interval",
     "services.db.healthcheck.start_period",
     "services.db.image",
@@ -300,6 +301,16 @@ fn keys_inside_of_supported_ones_are_reported_too() {
             assert_eq!(paths(&reports), [expected.as_str()], "{nested}");
         }
     }
+}
+
+#[test]
+fn reports_stand_in_the_order_of_the_file_and_merged_mappings_are_read() {
+    let text =
+        "x-common: &common\n  tty: true\nservices:\n  b: {init: true, image: i}\n  a:\n    <<: *common\n    image: j\n";
+    let (documents, reports) = read_compose(text, "shop").unwrap();
+    assert_eq!(documents[1], "name: shop.a\nimage: j\nreplicas: 1\nrestart: never\n");
+    let lines: Vec<&str> = reports.iter().map(|report| report.split(',').next().unwrap()).collect();
+    assert!(lines.is_sorted() && lines.len() == 3, "{reports:?}");
 }
 
 #[test]
