@@ -1,7 +1,7 @@
 //! Why a command failed, and the exit code that says so.
 
 use crate::commands::up::{demo, ready};
-use crate::commands::{apply, audit, auth, backup, ca, login, node, proxy, rollout, token, up};
+use crate::commands::{apply, audit, auth, backup, ca, login, node, proxy, rollout, spec, token, up};
 use crate::exit::Exit;
 use crate::{api, endpoint};
 
@@ -37,6 +37,8 @@ pub enum Error {
     Docker(#[from] devcluster::docker::Error),
     #[error(transparent)]
     Certificates(#[from] ca::Error),
+    #[error(transparent)]
+    Spec(#[from] spec::Error),
     /// `status` or `health` found a problem and printed it.
     #[error("something is not well")]
     Unwell,
@@ -65,6 +67,9 @@ impl Error {
             | Self::Apply(apply::Error::Rollout(rollout::Error::Interrupted { .. })) => Exit::Interrupted,
             // A document is part of what the user typed.
             Self::Apply(apply::Error::Document { .. }) => Exit::Usage,
+            Self::Spec(
+                spec::Error::Flags(_) | spec::Error::Key { .. } | spec::Error::Value(_) | spec::Error::Container { .. },
+            ) => Exit::Usage,
             Self::Endpoint(error) | Self::Login(login::Error::Endpoint(error)) => of_endpoint(error),
             Self::Login(login::Error::Interrupted) => Exit::Interrupted,
             Self::Login(login::Error::Credential(_) | login::Error::Contexts(_))
@@ -84,6 +89,7 @@ impl Error {
             | Self::Audit(_)
             | Self::Proxy(_)
             | Self::Certificates(_)
+            | Self::Spec(spec::Error::Exists { .. } | spec::Error::FileExists(_) | spec::Error::Write { .. })
             | Self::Node(_)
             | Self::Unwell => Exit::Failed,
         }

@@ -14,6 +14,7 @@ pub mod endpoint;
 pub mod error;
 pub mod exit;
 pub mod private_file;
+pub mod short;
 
 pub use commands::run;
 pub use error::Error;

@@ -12,6 +12,7 @@ mod node;
 mod operate;
 mod policy;
 mod rollout;
+mod spec;
 mod switches;
 mod up;
 
@@ -32,6 +33,7 @@ pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, N
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
 pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};
+pub use spec::{Convert, ConvertFrom, ConvertTo, Explain, Init, Run, Set, SetTarget, SetWhat};
 pub use switches::{
     Constraints, ConstraintsWhat, EngineArgs, EngineWhat, GuardArgs, GuardWhat, Notifies, NotifiesWhat,
 };
@@ -99,6 +101,16 @@ pub enum Command {
     Status,
     /// Create or update PodGroups from a file
     Apply(Apply),
+    /// Write a commented document to start from
+    Init(Init),
+    /// Run an image as a new PodGroup
+    Run(Run),
+    /// Change the image, environment, memory or CPU of a PodGroup
+    Set(Set),
+    /// Convert documents between the short form and PodGroupSpec JSON
+    Convert(Convert),
+    /// Explain the keys of the short form
+    Explain(Explain),
     /// Preview what applying a file would do to each instance
     Plan(PlanArgs),
     /// Watch and control rollouts
@@ -205,8 +217,9 @@ impl Waiting {
 /// `deployctl apply`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A file holds one or several PodGroupSpecs: JSON values one after the other or in an array, or YAML documents.
-Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a \
+A file holds one or several PodGroups, each in the short form (`deployctl init` writes an example, `deployctl explain` lists \
+its keys) or as a PodGroupSpec: YAML documents, or JSON values one after the other or in an array.
+For a PodGroupSpec: Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a \
 value that the cluster would change, is an error: exit code 2, and nothing is sent.
 Readable values are accepted: RestartPolicy always, onfail or never (default for a new group: always), MemoryLimit 256Mi, \
 CpuLimit 0.5 (cores; an integer is a level of half a core), durations such as 10s.

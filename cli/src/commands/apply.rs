@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use contract::spec::PodGroupSpec;
 
 use crate::api::{self, Api, Deadline, Retry};
-use crate::args::{self, Output};
+use crate::args::{self, Output, Waiting};
 use crate::commands::rollout;
 use crate::commands::rollout::follow::{self, Watched};
 use crate::commands::rollout::outcome::RolloutOutcome;
@@ -23,7 +23,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} cannot be applied")]
+    #[error("{path} is not a valid document")]
     Document {
         path: PathBuf,
         #[source]
@@ -55,6 +55,19 @@ pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
         apply_one(api, document, asked, deadline).await?;
     }
     Ok(())
+}
+
+/// Applies a document that no file holds, as `apply` does with those of a file.
+pub async fn apply_document(
+    api: &Api,
+    document: &Document,
+    cause: Option<&str>,
+    waiting: &Waiting,
+) -> Result<(), Error> {
+    let (file, cause) = (PathBuf::from("-"), cause.map(str::to_owned));
+    let asked = args::Apply { file, cause, waiting: waiting.clone() };
+    let deadline = Deadline::after(waiting.timeout);
+    apply_one(&api.until(deadline), document, &asked, deadline).await
 }
 
 /// The specs of a file; all of them are valid, or none is returned.
@@ -160,7 +173,8 @@ async fn until_rolled_out(api: &Api, document: &Document, deadline: Deadline) ->
     Ok(wait::until_running(api, name, document.spec.num_instances, deadline).await?)
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+/// The text of a file, or of standard input.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)

@@ -20,6 +20,7 @@ pub mod policy;
 pub mod proxy;
 pub mod rollout;
 pub mod scale;
+pub mod spec;
 pub mod status;
 pub mod switches;
 pub mod token;
@@ -45,6 +46,11 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Health(flags) => return well(health::health(flags, args.endpoint.ca.as_deref()).await?),
         Command::Clear(flags) => clear(&flags.cluster).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
+        Command::Convert(flags) => spec::convert(flags)?,
+        Command::Explain(flags) => spec::explain(flags)?,
+        Command::Init(flags) => spec::init(flags)?,
+        Command::Run(flags) => spec::run(api, flags).await?,
+        Command::Set(flags) => spec::set(&api()?, &flags.what).await?,
         Command::Plan(flags) => return Ok(plan::plan(&api()?, flags).await?),
         Command::Rollout(flags) => rollout::rollout(&api()?, &flags.what).await?,
         Command::Gate(flags) => rollout::gate(&api()?, flags).await?,

@@ -13,6 +13,8 @@ use contract::spec::{CloudVolume, ContainerSpec, Dependency, HealthConfig, PodGr
 use contract::validate::Flaw;
 use serde_json::{Map, Value};
 
+use super::suggest::distance;
+
 /// Members of these objects have names of the user's choice.
 const FREE: [&str; 3] = ["Labels", "Config", "UnitReplicas"];
 
@@ -58,7 +60,7 @@ fn unknown(given: &Value, known: &Value) -> Vec<Flaw> {
 }
 
 /// A group with every field set; without `..`, so that the compiler demands new fields here.
-fn every_field_of_a_group() -> PodGroupSpec {
+pub(crate) fn every_field_of_a_group() -> PodGroupSpec {
     let amount = Some(Amount::Count(1));
     PodGroupSpec {
         name: String::new(),
@@ -105,7 +107,7 @@ fn every_field_of_a_group() -> PodGroupSpec {
     }
 }
 
-fn every_field_of_a_pod() -> PodSpec {
+pub(crate) fn every_field_of_a_pod() -> PodSpec {
     let container = ContainerSpec { cloud_volumes: vec![CloudVolume::default()], ..ContainerSpec::default() };
     let check =
         || Some(Check { http: "/".to_owned(), port: 1, command: vec![String::new()], ..every_number_of_a_check() });
@@ -187,21 +189,6 @@ fn without_indexes(path: &str) -> String {
     path.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
-/// The number of letters to insert, remove or replace to turn one word into the other (Levenshtein).
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, letter) in left.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
-        for (column, other) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
-}
-
 fn member<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     object.get(key).or_else(|| object.iter().find(|(known, _)| known.eq_ignore_ascii_case(key)).map(|(_, value)| value))
 }
@@ -249,12 +236,5 @@ mod tests {
         let mut found = of(&odd);
         found.sort();
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn the_distance_counts_changed_letters() {
-        for (left, right, count) in [("", "abc", 3), ("kitten", "sitting", 3), ("typ", "type", 1), ("a", "a", 0)] {
-            assert_eq!((distance(left, right), distance(right, left)), (count, count), "{left} {right}");
-        }
     }
 }

@@ -1,35 +1,39 @@
-//! Reads PodGroupSpecs, or PodSpecs of dependency pods, from a file: JSON or YAML, one or several. Pure.
+//! Reads PodGroupSpecs, or PodSpecs of dependency pods, from a file: JSON or YAML, one or several, each in the form of the API
+//! or in the short form ([`crate::short`]). Pure.
 //!
-//! Keys match in any case, as in the API. Everything else is strict, because a person wrote the file: an unknown field, a
-//! missing `NumInstances` and a value that the cluster would change are errors, and nothing is sent.
+//! Keys of a PodGroupSpec match in any case, as in the API. Everything else is strict, because a person wrote the file: an
+//! unknown field, a missing `NumInstances` and a value that the cluster would change are errors, and nothing is sent.
 
 pub mod difference;
 mod fields;
+mod form;
+pub(crate) mod problem;
+pub(crate) mod suggest;
+pub(crate) mod tree;
 mod values;
 
 use contract::duplicate_fields;
 use contract::lenient_json;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
-use contract::validate::{Flaw, sentence};
+use contract::validate::Flaw;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::short;
+use form::DocumentForm;
+use problem::{DocumentProblem, report};
+use tree::{TextPosition, YamlNode, YamlTree};
+
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("it is empty; deploy/demo-podgroup.json is an example of a PodGroup")]
+    #[error("it is empty; `deployctl init` writes an example")]
     Empty,
     #[error("it is not {format}: {reason}")]
     Syntax { format: &'static str, reason: String },
-    #[error("spec {number}: {reason}")]
-    Field {
-        /// From 1.
-        number: usize,
-        reason: String,
-    },
-    /// Fields that are unknown, missing or have a value that is not allowed.
-    #[error("{name:?}: {flaws}")]
-    Flaws { name: String, flaws: String },
+    /// Fields that are unknown, missing or have a value that is not allowed, each with its line.
+    #[error("{0}")]
+    Flaws(String),
 }
 
 /// The document of a PodGroup.
@@ -38,16 +42,30 @@ pub struct Document {
     /// The spec, valid. `RestartPolicy` is `always` when the document does not name one.
     pub spec: PodGroupSpec,
     names_restart_policy: bool,
+    /// A PodGroupSpec without `Strategy` names Serial; the short form without `strategy` leaves it open.
+    names_strategy: bool,
 }
 
 impl Document {
-    /// The spec to apply over a group that exists: without a named restart policy the group keeps its own, and a paused group
-    /// stays paused.
+    /// A document that names everything.
+    pub fn of_spec(spec: PodGroupSpec) -> Self {
+        Self { spec, names_restart_policy: true, names_strategy: true }
+    }
+
+    /// The spec to apply over a group that exists: without a named restart policy or strategy the group keeps its own, and a
+    /// paused group stays paused.
     pub fn over(&self, current: &PodGroupSpec) -> PodGroupSpec {
         let mut spec = self.spec.clone();
         spec.paused |= current.paused;
         if !self.names_restart_policy {
             spec.restart_policy = current.restart_policy;
+        }
+        if !self.names_strategy {
+            let kept = PodGroupSpec { strategy: current.strategy.clone(), ..spec.clone() };
+            // The other settings of the document may need another strategy: `units` needs one that is not Serial.
+            if kept.validate_settings().is_ok() {
+                return kept;
+            }
         }
         spec
     }
@@ -55,76 +73,160 @@ impl Document {
 
 /// Every PodGroupSpec of a text.
 pub fn read(text: &str) -> Result<Vec<Document>, Error> {
-    let group = |(index, mut value): (usize, Value)| {
-        let mut flaws = fields::unknown_of_group(&value);
-        flaws.extend(values::convert_group(&mut value));
-        if fields::given(&value, "NumInstances").is_none() {
-            let problem = "is required; write how many instances the group has, such as NumInstances: 3".to_owned();
-            flaws.push(Flaw { field: "NumInstances".to_owned(), problem });
-        }
-        let names_restart_policy = fields::given(&value, "RestartPolicy").is_some();
-        refuse(&value, &flaws)?;
-        let mut spec: PodGroupSpec = decoded(index + 1, &value)?;
-        if !names_restart_policy {
-            spec.restart_policy = RestartPolicy::Always;
-        }
-        fill(&mut spec);
-        refuse(&value, &spec.validate().err().unwrap_or_default())?;
-        Ok(Document { spec, names_restart_policy })
+    let group = |node: &YamlNode| match form::of(node) {
+        Ok(DocumentForm::Spec) => spec_form(text, node),
+        Ok(DocumentForm::Short) => short_form(text, node),
+        Err(problem) => Err(Error::Flaws(report(text, vec![problem]))),
     };
-    values(text)?.into_iter().enumerate().map(group).collect()
+    nodes(text)?.iter().map(group).collect()
+}
+
+/// A group in the form of the API.
+fn spec_form(text: &str, node: &YamlNode) -> Result<Document, Error> {
+    let mut value = node.to_json();
+    let mut flaws = fields::unknown_of_group(&value);
+    flaws.extend(values::convert_group(&mut value));
+    if fields::given(&value, "NumInstances").is_none() {
+        let problem = "is required; write how many instances the group has, such as NumInstances: 3".to_owned();
+        flaws.push(Flaw { field: "NumInstances".to_owned(), problem });
+    }
+    let names_restart_policy = fields::given(&value, "RestartPolicy").is_some();
+    refuse(text, node, flaws)?;
+    let mut spec: PodGroupSpec = decoded(text, node, value)?;
+    if !names_restart_policy {
+        spec.restart_policy = RestartPolicy::Always;
+    }
+    fill(&mut spec);
+    refuse(text, node, spec.validate().err().unwrap_or_default())?;
+    Ok(Document { spec, names_restart_policy, names_strategy: true })
+}
+
+/// A group in the short form.
+fn short_form(text: &str, node: &YamlNode) -> Result<Document, Error> {
+    let refused = |problems| Error::Flaws(report(text, problems));
+    let converted = short::convert(node).map_err(refused)?;
+    let flaws = converted.spec.validate().err().unwrap_or_default();
+    if !flaws.is_empty() {
+        return Err(refused(converted.problems(&flaws)));
+    }
+    let short::Converted { spec, names_restart_policy, names_strategy, .. } = converted;
+    Ok(Document { spec, names_restart_policy, names_strategy })
+}
+
+/// The documents of the short form that a compose file stands for, and a line for each key that is left out. `project` is the
+/// name of the project when the file names none.
+pub fn read_compose(text: &str, project: &str) -> Result<(Vec<String>, Vec<String>), Error> {
+    let file = yaml(text)?.into_iter().next().ok_or(Error::Empty)?;
+    let converted = short::compose(&file, project).map_err(|problem| Error::Flaws(report(text, vec![problem])))?;
+    let documents = converted.documents.iter().map(short::yaml).collect();
+    Ok((documents, converted.reports.iter().map(DocumentProblem::line).collect()))
 }
 
 /// Every PodSpec of a text.
 pub fn read_pods(text: &str) -> Result<Vec<PodSpec>, Error> {
-    let pod = |(index, mut value): (usize, Value)| {
+    let pod = |node: &YamlNode| {
+        let mut value = node.to_json();
         let mut flaws = fields::unknown_of_pod(&value);
         flaws.extend(values::convert_pod(&mut value));
-        refuse(&value, &flaws)?;
-        let spec: PodSpec = decoded(index + 1, &value)?;
-        refuse(&value, &spec.validate().err().unwrap_or_default())?;
+        refuse(text, node, flaws)?;
+        let spec: PodSpec = decoded(text, node, value)?;
+        refuse(text, node, spec.validate().err().unwrap_or_default())?;
         Ok(spec)
     };
-    values(text)?.into_iter().enumerate().map(pod).collect()
+    nodes(text)?.iter().map(pod).collect()
 }
 
-fn values(text: &str) -> Result<Vec<Value>, Error> {
+fn nodes(text: &str) -> Result<Vec<YamlNode>, Error> {
     let is_json = text.trim_start().starts_with(['{', '[']);
-    let values = if is_json { json(text)? } else { yaml(text)? };
-    let values: Vec<Value> = values.into_iter().flat_map(flatten).collect();
-    if values.is_empty() { Err(Error::Empty) } else { Ok(values) }
+    let nodes = if is_json { json(text)? } else { yaml(text)? };
+    let nodes: Vec<YamlNode> = nodes.into_iter().flat_map(flatten).collect();
+    if nodes.is_empty() { Err(Error::Empty) } else { Ok(nodes) }
 }
 
-fn json(text: &str) -> Result<Vec<Value>, Error> {
+fn json(text: &str) -> Result<Vec<YamlNode>, Error> {
     if let Some(reason) = duplicate_fields::problem(text.as_bytes()) {
         return Err(Error::Syntax { format: "JSON", reason });
     }
-    let values: Result<Vec<Value>, serde_json::Error> = serde_json::Deserializer::from_str(text).into_iter().collect();
-    values.map_err(|error| Error::Syntax { format: "JSON", reason: error.to_string() })
-}
-
-fn yaml(text: &str) -> Result<Vec<Value>, Error> {
-    serde_saphyr::from_multiple(text).map_err(|error| Error::Syntax { format: "YAML", reason: error.to_string() })
-}
-
-fn flatten(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) => items,
-        Value::Null => Vec::new(),
-        other => vec![other],
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut nodes = Vec::new();
+    loop {
+        let from = values.byte_offset();
+        match values.next() {
+            None => return Ok(nodes),
+            Some(Err(error)) => return Err(Error::Syntax { format: "JSON", reason: error.to_string() }),
+            Some(Ok(value)) => nodes.push(tree::json(text, from, &value, values.byte_offset() - from)),
+        }
     }
 }
 
-fn decoded<S: DeserializeOwned>(number: usize, value: &Value) -> Result<S, Error> {
-    lenient_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
+fn yaml(text: &str) -> Result<Vec<YamlNode>, Error> {
+    tree::yaml(text).map_err(|error| {
+        let problem = DocumentProblem { position: error.position, field: String::new(), problem: error.reason };
+        Error::Syntax { format: "YAML", reason: report(text, vec![problem]) }
+    })
 }
 
-fn refuse(value: &Value, flaws: &[Flaw]) -> Result<(), Error> {
+fn flatten(node: YamlNode) -> Vec<YamlNode> {
+    match node.tree {
+        YamlTree::List(items) => items,
+        YamlTree::Null => Vec::new(),
+        _ => vec![node],
+    }
+}
+
+fn decoded<S: DeserializeOwned>(text: &str, node: &YamlNode, value: Value) -> Result<S, Error> {
+    lenient_json::from_value(value).map_err(|error| {
+        let Flaw { field, problem } = error.flaw();
+        let problem = in_plain_words(&problem);
+        Error::Flaws(report(text, vec![DocumentProblem { position: position(node, &field), field, problem }]))
+    })
+}
+
+/// What the decoder says, which names types of the program: `invalid type: string "x", expected i64`.
+fn in_plain_words(problem: &str) -> String {
+    let serde = problem.strip_prefix("invalid type: ").or_else(|| problem.strip_prefix("invalid value: "));
+    let found = serde.and_then(|rest| rest.split_once(", expected "));
+    let ours = || problem.strip_prefix("expected ").and_then(|rest| rest.split_once(", found "));
+    let Some((is, must)) = found.or_else(|| ours().map(|(must, is)| (is, must))) else { return problem.to_owned() };
+    let must = match must {
+        "i64" | "u32" | "u16" | "u8" | "u64" => "a whole number",
+        other if other.starts_with("struct ") || other == "a map" => "a mapping",
+        "a sequence" => "a list",
+        other => other,
+    };
+    let is = is.strip_prefix("string ").map_or_else(|| is.to_owned(), |text| format!("the text {text}"));
+    format!("must be {must}, is {is}")
+}
+
+fn refuse(text: &str, node: &YamlNode, flaws: Vec<Flaw>) -> Result<(), Error> {
     if flaws.is_empty() {
         return Ok(());
     }
-    let name = fields::given(value, "Name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Err(Error::Flaws { name, flaws: sentence(flaws) })
+    let located = |Flaw { field, problem }| DocumentProblem { position: position(node, &field), field, problem };
+    Err(Error::Flaws(report(text, flaws.into_iter().map(located).collect())))
+}
+
+#[cfg(test)]
+pub(crate) fn every_field() -> PodGroupSpec {
+    fields::every_field_of_a_group()
+}
+
+/// Where a field of the form of the API is written: its key, or what of its path is there.
+fn position(document: &YamlNode, field: &str) -> Option<TextPosition> {
+    let mut found = document.members().first().map_or(document.position, |first| first.position);
+    // Checks of a dependency pod name its fields as those of a group.
+    let field = field.strip_prefix("Pod.").filter(|_| document.member_in_any_case("Pod").is_none()).unwrap_or(field);
+    let mut node = document;
+    for step in field.split(['.', '[']).map(|step| step.trim_end_matches(']')) {
+        if let (YamlTree::List(items), Ok(index)) = (&node.tree, step.parse::<usize>()) {
+            let Some(item) = items.get(index) else { break };
+            (found, node) = (item.position, item);
+        } else {
+            let Some(member) = node.member_in_any_case(step) else { break };
+            (found, node) = (member.position, &member.node);
+        }
+    }
+    found
 }
 
 /// The pod has the group's name and namespace unless the document says otherwise.
@@ -182,12 +284,25 @@ pod:
         assert!(error("").contains("empty"));
         assert!(error("{\"Name\": ").contains("not JSON"));
         assert!(error("a: [").contains("not YAML"));
-        assert!(error("Name: [1]\nNumInstances: 1").contains("spec 1: Name: "));
+        assert!(error("Name: [1]\nNumInstances: 1").starts_with("line 1, column 1: Name: "));
         assert!(error("{\"NumInstances\":\"2\"}").contains("NumInstances"));
         let flaws = error("{\"Name\":\"a b\",\"Namespace\":\"a\",\"NumInstances\":1}");
         let misspelt = error("{\"Name\":\"a\",\"Namespce\":\"a\"}");
         assert!(misspelt.contains("Namespce: unknown field"), "{misspelt}");
         assert!(flaws.contains("Name: contains ' '") && flaws.contains("Pod.Containers: must not be empty"), "{flaws}");
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_explained_without_types_of_the_program() {
+        for (text, expected) in [
+            ("NumInstances: x", "NumInstances: must be a whole number, is the text \"x\""),
+            ("NumInstances: 1\nPaused: 5", "Paused: must be a boolean, is integer `5`"),
+            ("NumInstances: 1\nPod: 5", "Pod: must be a mapping, is a number"),
+            ("NumInstances: 1\nPod: {Containers: 5}", "Pod.Containers: must be a list, is a number"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert_eq!(error.lines().next().unwrap().split_once(": ").unwrap().1, expected);
+        }
     }
 
     #[test]
@@ -201,9 +316,16 @@ Pod:
   Containers: [{Image: i, Memory: 5, LogConfig: {Config: {max-size: 1m}}}]
 ";
         let error = read(text).unwrap_err().to_string();
-        let expected = "\"a\": NumInstance: unknown field; did you mean NumInstances?; Pod.Containers[0].Memory: unknown \
-            field; did you mean Pod.Containers[0].MemoryLimit?; NumInstances: is required; write how many instances the group \
-            has, such as NumInstances: 3";
+        let expected = "\
+line 2, column 1: NumInstances: is required; write how many instances the group has, such as NumInstances: 3
+    2 | Name: a
+      | ^^^^
+line 4, column 1: NumInstance: unknown field; did you mean NumInstances?
+    4 | NumInstance: 3
+      | ^^^^^^^^^^^
+line 7, column 27: Pod.Containers[0].Memory: unknown field; did you mean Pod.Containers[0].MemoryLimit?
+    7 |   Containers: [{Image: i, Memory: 5, LogConfig: {Config: {max-size: 1m}}}]
+      |                           ^^^^^^";
         assert_eq!(error, expected);
     }
 

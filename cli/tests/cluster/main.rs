@@ -12,6 +12,7 @@ mod contract;
 mod dependencies;
 mod docker;
 mod failover;
+mod first_app;
 mod forged;
 mod generated;
 mod healing;

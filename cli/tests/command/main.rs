@@ -16,6 +16,7 @@ mod policies;
 mod proxy;
 mod rollouts;
 mod server;
+mod specs;
 mod status;
 mod terminal;
 mod tokens;
