@@ -52,6 +52,11 @@ impl Error {
         }
     }
 
+    /// Whether the session ended, as after a restart of the agent.
+    pub fn is_lost_session(&self) -> bool {
+        matches!(self, Self::Refused { why: SessionRefusal::NoSession, .. })
+    }
+
     pub fn is_no_container(&self) -> bool {
         matches!(self, Self::Refused { why: SessionRefusal::NoContainer, .. })
     }

@@ -18,6 +18,8 @@ use crate::sessions::{Error, Sessions};
 /// Pause before a node that could not be read is asked again.
 const RETRY: Duration = Duration::from_secs(2);
 
+const STOPPED: &str = "the container stopped; its log continues when it starts again";
+
 /// Lines of one container, or why it cannot be read.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -45,6 +47,15 @@ enum End {
     Failed(Error),
 }
 
+/// What a follower does after a session.
+enum Next {
+    /// Reads again soon. The problem is reported if it is another one than before.
+    Retry(Option<String>),
+    /// Reports the problem and waits until the container changes. A container that was read to its end had last started at this
+    /// time.
+    Wait(String, Option<Timestamp>),
+}
+
 /// What a follower knows of the container that it reads.
 struct Followed {
     pod: PodId,
@@ -61,7 +72,7 @@ impl Source {
         // The client went away: nothing is left to do.
         let _ = match self.session(&target, selection, &mut None).await {
             Ok(End::Exited(_)) => Ok(()),
-            Ok(End::Failed(error)) => self.report(&target, text(&error, &target)).await,
+            Ok(End::Failed(error)) => self.report(Some(&target), text(&error, &target)).await,
             Err(gone) => Err(gone),
         };
     }
@@ -76,31 +87,21 @@ impl Source {
         let (mut followed, mut reported) = (None, String::new());
         loop {
             let target = targets.borrow_and_update().get(&self.key).cloned();
-            let (problem, read_until) = match &target {
-                None => ("the instance was removed".to_owned(), None),
-                Some(target) => match self.read_on(target, &mut followed, is_later).await {
-                    Err(Gone) => return,
-                    Ok(End::Exited(started_at)) => {
-                        ("the container stopped; its log continues when it starts again".to_owned(), Some(started_at))
-                    }
-                    Ok(End::Failed(error)) if error.is_final() => (text(&error, target), Some(target.started_at)),
-                    Ok(End::Failed(error)) => {
-                        sleep(RETRY).await;
-                        (text(&error, target), None)
-                    }
-                },
+            let Ok(next) = self.read_next(target.as_ref(), &mut followed, is_later).await else { return };
+            let news = match &next {
+                Next::Retry(problem) => problem.clone().filter(|problem| *problem != reported),
+                Next::Wait(problem, _) => Some(problem.clone()),
             };
-            let is_retried = target.is_some() && read_until.is_none();
-            if problem != reported || !is_retried {
-                let at = target.as_ref().and_then(|target| target.node.as_ref()).map(ToString::to_string);
-                if self.send(at.unwrap_or_default(), Err(problem.clone())).await.is_err() {
+            if let Some(problem) = news {
+                problem.clone_into(&mut reported);
+                if self.report(target.as_ref(), problem).await.is_err() {
                     return;
                 }
-                reported = problem;
             }
-            if is_retried {
+            let Next::Wait(_, read_until) = next else {
+                sleep(RETRY).await;
                 continue;
-            }
+            };
             waiting.fetch_add(1, Ordering::Relaxed);
             let changed = wait_for_change(&mut targets, self.key, target.as_ref(), read_until).await;
             waiting.fetch_sub(1, Ordering::Relaxed);
@@ -108,6 +109,23 @@ impl Source {
                 return;
             }
         }
+    }
+
+    /// Reads as long as there is something to read, and decides what to do then.
+    async fn read_next(
+        &self,
+        target: Option<&Target>,
+        followed: &mut Option<Followed>,
+        is_later: bool,
+    ) -> Result<Next, Gone> {
+        let Some(target) = target else { return Ok(Next::Wait("the instance was removed".to_owned(), None)) };
+        Ok(match self.read_on(target, followed, is_later).await? {
+            End::Exited(started_at) => Next::Wait(STOPPED.to_owned(), Some(started_at)),
+            End::Failed(error) if error.is_final() => Next::Wait(text(&error, target), Some(target.started_at)),
+            // The agent has restarted; the log continues where it was.
+            End::Failed(error) if error.is_lost_session() => Next::Retry(None),
+            End::Failed(error) => Next::Retry(Some(text(&error, target))),
+        })
     }
 
     /// Reads a container from where it was read to.
@@ -167,9 +185,9 @@ impl Source {
         }
     }
 
-    async fn report(&self, target: &Target, problem: String) -> Result<(), Gone> {
-        let node = target.node.as_ref().map(ToString::to_string).unwrap_or_default();
-        self.send(node, Err(problem)).await
+    async fn report(&self, target: Option<&Target>, problem: String) -> Result<(), Gone> {
+        let node = target.and_then(|target| target.node.as_ref()).map(ToString::to_string);
+        self.send(node.unwrap_or_default(), Err(problem)).await
     }
 
     async fn send(&self, node: String, content: Result<Vec<LogLine>, String>) -> Result<(), Gone> {
