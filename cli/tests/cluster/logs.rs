@@ -38,7 +38,7 @@ impl Follower {
 }
 
 impl Cluster {
-    async fn logs(&self, arguments: &[&str]) -> (Option<i32>, String) {
+    async fn shown_logs(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = self.deployctl(&[&["logs"], arguments].concat()).await;
         (output.status.code(), text(&output))
     }
@@ -51,13 +51,13 @@ async fn the_logs_of_all_instances_are_shown_and_followed_through_restarts_of_in
     cluster.running(GROUP, 3, SOON).await;
     let all: BTreeSet<String> = (1..=3).map(|instance| format!("[web {instance}] {LISTENS}")).collect();
     eventually(SOON, "a line of each instance", async || {
-        let (code, said) = cluster.logs(&[GROUP]).await;
+        let (code, said) = cluster.shown_logs(&[GROUP]).await;
         assert_eq!(code, Some(0), "{said}");
         (said.lines().map(str::to_owned).collect::<BTreeSet<_>>() == all).then_some(())
     })
     .await;
-    assert_eq!(cluster.logs(&[GROUP, "--instance", "2"]).await, (Some(0), format!("{LISTENS}\n")));
-    assert_eq!(cluster.logs(&[GROUP, "--instance", "2", "--previous"]).await, (Some(0), String::new()));
+    assert_eq!(cluster.shown_logs(&[GROUP, "--instance", "2"]).await, (Some(0), format!("{LISTENS}\n")));
+    assert_eq!(cluster.shown_logs(&[GROUP, "--instance", "2", "--previous"]).await, (Some(0), String::new()));
 
     let mut follower = Follower::start(&cluster, &[GROUP]);
     let seen = BTreeSet::from([follower.next().await, follower.next().await, follower.next().await]);
@@ -67,7 +67,7 @@ async fn the_logs_of_all_instances_are_shown_and_followed_through_restarts_of_in
     cluster.engine.kill(&second.id).await;
     assert_eq!(follower.next().await, format!("[web 2] {LISTENS}"), "the restarted instance");
     assert_eq!(
-        cluster.logs(&[GROUP, "--instance", "2", "--previous", "--prefix"]).await,
+        cluster.shown_logs(&[GROUP, "--instance", "2", "--previous", "--prefix"]).await,
         (Some(0), format!("[web 2] {LISTENS}\n"))
     );
 
@@ -111,7 +111,7 @@ async fn only_readers_of_its_namespace_see_the_log_of_a_group_and_wrong_names_ar
         (&[GROUP, "--container", "2"], 3, "no container 2; they have the containers 0 to 0"),
         (&["shop.far.away"], 1, "no node yet: no node fits"),
     ] {
-        let (seen, said) = cluster.logs(arguments).await;
+        let (seen, said) = cluster.shown_logs(arguments).await;
         assert!(seen == Some(code) && said.contains(part), "{arguments:?}: {seen:?} {said}");
     }
 }
