@@ -40,6 +40,8 @@ use futures_util::StreamExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tracing::warn;
 
+pub use logs::LogSource;
+
 use crate::circuit::Sign;
 use crate::container::{Host, Plan, address, seen};
 use crate::core::io::{ContainerSeen, Phase};
@@ -146,7 +148,7 @@ impl Engine {
 
     /// All containers of this node.
     pub async fn inventory(&self) -> Result<Vec<ContainerSeen>, Error> {
-        let ids = self.list(None).await?;
+        let ids = self.list(&[]).await?;
         let inspections = futures_util::stream::iter(ids).map(async |id| self.seen(&id).await).buffer_unordered(READS);
         let seen: Vec<Result<Option<ContainerSeen>, Error>> = inspections.collect().await;
         // A container that was removed between the list and its inspection is left out.
@@ -166,7 +168,7 @@ impl Engine {
 
     /// The inspect documents of one group's containers on this node.
     pub async fn details(&self, group: &str) -> Result<Vec<ContainerDetail>, Error> {
-        let ids = self.list(Some(group)).await?;
+        let ids = self.list(&[(labels::POD_NAME, group)]).await?;
         let inspections =
             futures_util::stream::iter(ids).map(async |id| self.inspect(&id).await).buffer_unordered(READS);
         let found: Vec<Result<Option<(ContainerDetail, Phase)>, Error>> = inspections.collect().await;
@@ -288,11 +290,12 @@ impl Engine {
         tokio::time::timeout(STOP_SLACK, gone).await.unwrap_or(Err(Error::TimedOut(STOP_SLACK)))
     }
 
-    async fn list(&self, group: Option<&str>) -> Result<Vec<String>, Error> {
+    /// The containers of this node with these labels.
+    async fn list(&self, of: &[(&str, &str)]) -> Result<Vec<String>, Error> {
         let _permit = self.reads.acquire().await;
         let mut filters = self.own_filters();
-        if let (Some(group), Some(of_label)) = (group, filters.get_mut("label")) {
-            of_label.push(format!("{}={group}", labels::POD_NAME));
+        if let Some(of_label) = filters.get_mut("label") {
+            of_label.extend(of.iter().map(|(label, value)| format!("{label}={value}")));
         }
         let options = || ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let found = self.call(READ, async |docker| docker.list_containers(Some(options())).await).await?;

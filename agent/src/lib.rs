@@ -17,5 +17,6 @@ pub mod metrics;
 pub mod name_claim;
 pub mod policy;
 pub mod pool;
+pub mod sessions;
 pub mod shell;
 pub mod volumes;

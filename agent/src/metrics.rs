@@ -20,6 +20,8 @@ pub struct Metrics {
     engine: Family<EngineLabel, Gauge>,
     containers: Gauge,
     dropped: Counter<u64, AtomicU64>,
+    sessions: Gauge,
+    session_bytes: Counter<u64, AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,6 +47,8 @@ impl Metrics {
         registry.register("engine_state", "1 for the current state of the engine", all.engine.clone());
         registry.register("containers", "Containers of this node", all.containers.clone());
         registry.register("unsaid", "Messages dropped because the queue to the bus was full", all.dropped.clone());
+        registry.register("sessions", "Logs that apiservers are reading", all.sessions.clone());
+        registry.register("session_bytes", "Bytes of log lines sent to apiservers", all.session_bytes.clone());
         (all, registry)
     }
 
@@ -98,6 +102,14 @@ impl Metrics {
 
     pub fn containers(&self, count: usize) {
         self.containers.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn sessions(&self, count: usize) {
+        self.sessions.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn session_bytes(&self, bytes: usize) {
+        self.session_bytes.inc_by(bytes as u64);
     }
 
     /// Counts one dropped message.

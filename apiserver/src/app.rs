@@ -29,6 +29,7 @@ use crate::queries::Queries;
 use crate::rates::Rates;
 use crate::read_only::ReadOnlySwitch;
 use crate::refused::{RefusedLog, Reporter};
+use crate::sessions::Sessions;
 use crate::streams::Streams;
 
 /// Time for requests in flight to finish; longer than every deadline of a request.
@@ -103,6 +104,7 @@ impl App {
         let readiness = Readiness::new();
         let (read_only, debug_vars) = (ReadOnlySwitch::new(queries.clone()), DebugVars::new(Clock::start().now()));
         let streams = Streams::new(bus.clone(), config.followers_per_peer);
+        let sessions = Sessions::new(bus.clone());
         let leaving = streams.leaving.clone();
         let linger = config.linger;
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
@@ -122,6 +124,7 @@ impl App {
             queries,
             metrics,
             streams,
+            sessions,
             callback_policy,
             access,
             join,

@@ -90,7 +90,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_BYTES_PER_MINUTE", default_value_t = 32 << 20)]
     pub bytes_per_minute: u64,
 
-    /// Most followers of events (GET /api/events?follow=true) of one principal, or of one address for clients without a token, of
+    /// Most followers of events (GET /api/events?follow=true) and readers of logs (GET /api/logs) of one principal, or of one address for clients without a token, of
     /// 1024 in all; more are answered 429
     #[arg(long, env = "DEPLOYD_FOLLOWERS_PER_PEER", default_value_t = 32, value_parser = at_least_one)]
     pub followers_per_peer: usize,

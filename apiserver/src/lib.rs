@@ -17,6 +17,7 @@ pub mod queries;
 pub mod rates;
 pub mod read_only;
 pub mod refused;
+pub mod sessions;
 pub mod store_outage;
 pub mod streams;
 pub mod synthetic_inspect;

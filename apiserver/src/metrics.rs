@@ -41,6 +41,9 @@ pub struct Metrics {
     pub unanswered: Counter,
     /// Nodes that did not answer an inspect request in time.
     pub silent_nodes: Counter,
+    /// Requests for logs that are being answered.
+    pub log_readers: Gauge,
+    pub log_bytes: Counter,
 }
 
 impl Metrics {
@@ -53,6 +56,8 @@ impl Metrics {
             stale: Counter::default(),
             unanswered: Counter::default(),
             silent_nodes: Counter::default(),
+            log_readers: Gauge::default(),
+            log_bytes: Counter::default(),
         };
         let registry = registry.sub_registry_with_prefix("deployd_api");
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -62,6 +67,8 @@ impl Metrics {
         registry.register("stale_answers", "Answers given by a standby", metrics.stale.clone());
         registry.register("unanswered", "Queries that no scheduler answered", metrics.unanswered.clone());
         registry.register("silent_nodes", "Nodes that did not answer in time", metrics.silent_nodes.clone());
+        registry.register("log_readers", "Requests for logs that are being answered", metrics.log_readers.clone());
+        registry.register("log_bytes", "Bytes of logs sent to clients", metrics.log_bytes.clone());
         metrics
     }
 }

@@ -78,7 +78,7 @@ fn assert_none(rule: &str, places: &[String]) {
 
 #[test]
 fn subjects_are_written_in_one_file() {
-    let kinds = ["command", "order", "report", "resync", "inspect", "notice", "dead", "query", "event"];
+    let kinds = ["command", "order", "report", "resync", "inspect", "session", "notice", "dead", "query", "event"];
     let literal = |line: &str| kinds.iter().any(|kind| line.contains(&format!("\"deployd.{kind}")));
     assert_none(
         "a NATS subject belongs in crates/contract/src/basics/subjects.rs",

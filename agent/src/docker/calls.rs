@@ -43,27 +43,27 @@ impl Engine {
 
     /// Converts the library's error and updates the engine's health.
     pub(super) fn judge(&self, error: &EngineError) -> Error {
-        match error {
-            EngineError::DockerResponseServerError { status_code, message } => {
-                self.health.note(Sign::Answered);
-                Error::Refused { status: *status_code, text: message.trim().to_owned() }
-            }
-            EngineError::DockerStreamError { error } => {
-                self.health.note(Sign::Answered);
-                Error::Refused { status: 500, text: error.trim().to_owned() }
-            }
-            EngineError::JsonDataError { .. } | EngineError::JsonSerdeError { .. } => {
-                Error::Unreadable(error.to_string())
-            }
-            EngineError::RequestTimeoutError => {
-                self.health.note(Sign::TimedOut);
-                Error::TimedOut(Duration::from_secs(LIBRARY_LIMIT_SECONDS))
-            }
-            transport => {
-                self.health.note(Sign::Unconnected);
-                Error::Unconnected(causes(transport))
-            }
+        let fault = fault(error);
+        match &fault {
+            Error::Refused { .. } => self.health.note(Sign::Answered),
+            Error::TimedOut(_) => self.health.note(Sign::TimedOut),
+            Error::Unconnected(_) => self.health.note(Sign::Unconnected),
+            Error::NoImage { .. } | Error::NoAddresses { .. } | Error::Forbidden(_) | Error::Unreadable(_) => {}
         }
+        fault
+    }
+}
+
+/// The library's error as ours.
+pub(super) fn fault(error: &EngineError) -> Error {
+    match error {
+        EngineError::DockerResponseServerError { status_code, message } => {
+            Error::Refused { status: *status_code, text: message.trim().to_owned() }
+        }
+        EngineError::DockerStreamError { error } => Error::Refused { status: 500, text: error.trim().to_owned() },
+        EngineError::JsonDataError { .. } | EngineError::JsonSerdeError { .. } => Error::Unreadable(error.to_string()),
+        EngineError::RequestTimeoutError => Error::TimedOut(Duration::from_secs(LIBRARY_LIMIT_SECONDS)),
+        transport => Error::Unconnected(causes(transport)),
     }
 }
 

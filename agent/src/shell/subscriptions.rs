@@ -1,4 +1,4 @@
-//! Subscriptions on the bus: orders, requests for a whole report, inspect requests, and the state of the connection.
+//! Subscriptions on the bus: orders, requests for a whole report, inspect requests, sessions, and the state of the connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use contract::order::{OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::query::{InspectReply, InspectRequest};
 use contract::report::{EngineState, NodeFacts};
+use contract::session::{SessionRefusal, SessionReply, SessionRequest};
 use contract::subjects::{self, DeadLetterKind};
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Message, Subscription};
@@ -23,9 +24,13 @@ use crate::core::io::Input;
 use crate::docker::Engine;
 use crate::engine_health::EngineHealth;
 use crate::metrics::Metrics;
+use crate::sessions::{MOST_SESSIONS, Sessions};
 
 /// Concurrent inspect requests; more wait until their senders time out.
 const INSPECTIONS: usize = 16;
+/// Concurrent requests of sessions: each may have a read that waits and one that repeats it. More wait until their senders time
+/// out.
+const SESSION_REQUESTS: usize = 2 * MOST_SESSIONS;
 
 pub struct Subscriptions {
     pub bus: Bus,
@@ -47,11 +52,13 @@ pub async fn start(subscriptions: Subscriptions, inputs: &mpsc::Sender<Input>) -
     let orders = subscriptions.bus.subscribe(&subjects::order(node)).await?;
     let resyncs = subscriptions.bus.subscribe(&subjects::resync(node)).await?;
     let inspections = subscriptions.bus.subscribe(&subjects::inspect(node)).await?;
+    let sessions = subscriptions.bus.subscribe(&subjects::session(node)).await?;
     let connected = subscriptions.bus.connected();
     let subscriptions = Arc::new(subscriptions);
     fabric::tasks::spawn("orders", receive_orders(Arc::clone(&subscriptions), orders, inputs.clone()));
     fabric::tasks::spawn("resyncs", receive_resyncs(resyncs, inputs.clone()));
-    fabric::tasks::spawn("inspections", answer_inspections(subscriptions, inspections));
+    fabric::tasks::spawn("inspections", answer_inspections(Arc::clone(&subscriptions), inspections));
+    fabric::tasks::spawn("sessions", answer_sessions(subscriptions, sessions));
     fabric::tasks::spawn("bus state", watch_connection(connected, inputs.clone()));
     Ok(())
 }
@@ -111,6 +118,31 @@ async fn answer_inspections(subscriptions: Arc<Subscriptions>, mut inspections: 
             };
             if let Err(reason) = subscriptions.bus.answer(&inbox, &reply).await {
                 warn!(%reason, "could not answer an inspect request");
+            }
+        });
+    }
+}
+
+async fn answer_sessions(subscriptions: Arc<Subscriptions>, mut requests: Subscription) {
+    let permits = Arc::new(Semaphore::new(SESSION_REQUESTS));
+    let sessions = Sessions::new(Arc::clone(&subscriptions.engine), subscriptions.metrics.clone(), subscriptions.clock);
+    let _sweeper = fabric::tasks::spawn_scoped("idle sessions", sessions.clone().sweep());
+    while let Some(message) = requests.next().await {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        let (subscriptions, sessions) = (Arc::clone(&subscriptions), sessions.clone());
+        fabric::tasks::spawn("session request", async move {
+            let _permit = permit;
+            let reply = match message.decode::<SessionRequest>() {
+                Ok(request) => sessions.answer(request).await,
+                Err(reason) => {
+                    subscriptions.dead_letter(DeadLetterKind::Question, &message, reason);
+                    Some(SessionReply::Refused(SessionRefusal::Unsupported))
+                }
+            };
+            if let (Some(inbox), Some(reply)) = (&message.reply, reply)
+                && let Err(reason) = subscriptions.bus.answer(inbox, &reply).await
+            {
+                warn!(%reason, "could not answer a request of a session");
             }
         });
     }

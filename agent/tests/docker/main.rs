@@ -10,6 +10,7 @@ mod conformance;
 mod crashes;
 mod docker;
 mod ends;
+mod logs;
 mod names;
 mod networks;
 mod node;

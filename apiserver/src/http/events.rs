@@ -4,7 +4,6 @@
 //! `Last-Event-ID` misses nothing that is still kept.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -17,15 +16,13 @@ use contract::event::{Event, Kind};
 use contract::streams::EVENTS;
 use contract::time::Timestamp;
 use fabric::nats::Stored;
-use fabric::shutdown::Shutdown;
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::audience::{Audience, Due};
 use super::params::Params;
 use super::respond::{self, HttpResult, Refused};
 use super::router::HttpMethod;
 use super::visible::{self, FollowedGroups, VisibleGroups};
 use super::{Api, Call};
-use crate::access::{Access, Client};
 use crate::queries::Queries;
 use crate::streams::{Filtered, Follower};
 
@@ -33,15 +30,11 @@ use crate::streams::{Filtered, Follower};
 const USUAL: i64 = 100;
 /// Events in an answer at most.
 const MOST: i64 = 1000;
-/// A silent connection is dropped by proxies; a comment now and then keeps it, and finds clients that went away.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often a follower is checked: its token may have been revoked.
-const RECHECK: Duration = Duration::from_millis(500);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const TOO_MANY_FOLLOWERS: &str = "too many followers of events, of this client or of all together; wait until some have ended, or \
-    use another apiserver";
+pub(super) const TOO_MANY_FOLLOWERS: &str = "too many followers of events and readers of logs, of this client or of all together; \
+    wait until some have ended, or use another apiserver";
 /// A proxy that buffers answers until they end would never pass this one on.
-const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+pub(super) const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub async fn call(api: &Api, call: &Call) -> HttpResult {
     match call.method {
@@ -75,14 +68,11 @@ async fn follow(api: &Api, call: &Call) -> HttpResult {
         None => (api.streams.end(&EVENTS).await?, Vec::new()),
     };
     let follower = api.streams.follow(&EVENTS, after, permit);
-    let mut keep_alive = interval(KEEP_ALIVE);
-    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let backlog: VecDeque<Bytes> = backlog.iter().map(|(sequence, event)| frame(*sequence, event)).collect();
     // From here on the feed asks about each group, because new ones may be created.
     filter.groups = VisibleGroups::All;
-    let leaving = api.streams.leaving.clone();
-    let audience = Audience::of(api, call);
-    let feed = Feed { backlog, follower, filter, keep_alive, leaving, audience };
+    let (queries, groups) = (api.queries.clone(), FollowedGroups::default());
+    let feed = Feed { backlog, follower, filter, queries, groups, audience: Audience::of(api, call) };
     let frames = futures_util::stream::unfold(feed, async |mut feed| {
         let frame = feed.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), feed))
@@ -190,39 +180,9 @@ struct Feed {
     backlog: VecDeque<Bytes>,
     follower: Follower,
     filter: EventFilter,
-    keep_alive: Interval,
-    leaving: Shutdown,
-    audience: Audience,
-}
-
-/// The client of a follower. It may lose its access while it follows.
-struct Audience {
-    client: Client,
-    access: Access,
     queries: Queries,
     groups: FollowedGroups,
-    recheck: Interval,
-}
-
-impl Audience {
-    fn of(api: &Api, call: &Call) -> Self {
-        let (client, access, queries) = (call.client.clone(), api.access.clone(), api.queries.clone());
-        Self { client, access, queries, groups: FollowedGroups::default(), recheck: interval(RECHECK) }
-    }
-
-    fn still_may_follow(&self) -> bool {
-        self.access.still_knows(&self.client)
-    }
-
-    async fn may_see(&mut self, event: &Event) -> bool {
-        match &event.group {
-            Some(group) if event.namespace.is_none() => {
-                self.groups.is_visible(&self.queries, &self.client, group).await
-            }
-            // The filter has checked the namespace.
-            Some(_) | None => true,
-        }
-    }
+    audience: Audience,
 }
 
 impl Feed {
@@ -232,23 +192,32 @@ impl Feed {
         }
         loop {
             tokio::select! {
-                () = self.leaving.wait() => return None,
-                _ = self.audience.recheck.tick() => if !self.audience.still_may_follow() {
-                    return None;
+                due = self.audience.due() => return match due {
+                    Due::End => None,
+                    Due::KeepAlive => Some(Bytes::from_static(b": still here\n\n")),
                 },
-                _ = self.keep_alive.tick() => return Some(Bytes::from_static(b": still here\n\n")),
                 stored = self.follower.next() => {
                     if let Filtered::Match((sequence, event)) = self.filter.apply(&stored)
-                        && self.audience.may_see(&event).await
+                        && self.may_see(&event).await
                     {
                         // The question may have taken seconds, in which nothing else was checked.
-                        if !self.audience.still_may_follow() {
+                        if !self.audience.may_still_follow() {
                             return None;
                         }
                         return Some(frame(sequence, &event));
                     }
                 }
             }
+        }
+    }
+
+    async fn may_see(&mut self, event: &Event) -> bool {
+        match &event.group {
+            Some(group) if event.namespace.is_none() => {
+                self.groups.is_visible(&self.queries, &self.audience.client, group).await
+            }
+            // The filter has checked the namespace.
+            Some(_) | None => true,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! A client gets an answer even when a handler panics or hangs.
 
 pub mod access;
+pub mod audience;
 pub mod audit;
 pub mod backups;
 pub mod body;
@@ -18,6 +19,7 @@ pub mod form;
 pub mod guard;
 pub mod history;
 pub mod join;
+pub mod logs;
 pub mod node;
 pub mod nodes;
 pub mod notifies;
@@ -59,6 +61,7 @@ use crate::queries::{self, Queries};
 use crate::rates::Rates;
 use crate::read_only::ReadOnlySwitch;
 use crate::refused::RefusedLog;
+use crate::sessions::Sessions;
 use crate::streams::Streams;
 use params::Params;
 use respond::{HttpResult, Refused};
@@ -77,6 +80,7 @@ pub struct Api {
     pub debug_vars: DebugVars,
     pub metrics: Metrics,
     pub streams: Streams,
+    pub sessions: Sessions,
     pub callback_policy: fabric::callback::Policy,
     pub access: Access,
     pub join: join::Offer,
@@ -232,6 +236,7 @@ async fn call(api: &Api, (resource, method): (Resource, HttpMethod), client: Cli
         Resource::Ports => ports::call(api, &call).await,
         Resource::History => history::call(api, &call).await,
         Resource::Events => events::call(api, &call).await,
+        Resource::Logs => logs::call(api, &call).await,
         Resource::DeadLetters => deadletters::call(api, &call).await,
         Resource::Rollouts => rollouts::rollouts(api, &call).await,
         Resource::Revisions => rollouts::revisions(api, &call).await,

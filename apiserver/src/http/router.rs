@@ -30,6 +30,8 @@ pub enum Resource {
     /// Starts and stops of containers.
     History,
     Events,
+    /// What containers wrote.
+    Logs,
     DeadLetters,
     Rollouts,
     Revisions,
@@ -51,7 +53,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::PodGroups,
         Self::Depends,
         Self::Nodes,
@@ -63,6 +65,7 @@ impl Resource {
         Self::Ports,
         Self::History,
         Self::Events,
+        Self::Logs,
         Self::DeadLetters,
         Self::EngineConfig,
         Self::Maintenance,
@@ -101,6 +104,7 @@ impl Resource {
             Self::Ports => "/api/ports",
             Self::History => "/api/cntstatushistory",
             Self::Events => "/api/events",
+            Self::Logs => "/api/logs",
             Self::DeadLetters => "/api/deadletters",
             Self::Rollouts => "/api/rollouts",
             Self::Revisions => "/api/revisions",
@@ -137,6 +141,7 @@ impl Resource {
             | Self::DebugVars
             | Self::History
             | Self::Events
+            | Self::Logs
             | Self::DeadLetters
             | Self::Rollouts
             | Self::Revisions

@@ -13,6 +13,7 @@ mod events;
 mod examples;
 mod leader;
 mod leaving;
+mod logs;
 mod node;
 mod node_changes;
 mod outage;

@@ -38,6 +38,7 @@ const GUARD: &str = "/api/guard";
 const CONSTRAINTS: &str = "/api/constraints";
 const NOTIFIES: &str = "/api/notifies";
 pub(crate) const EVENTS: &str = "/api/events";
+pub(crate) const LOGS: &str = "/api/logs";
 
 /// Groups.
 impl Api {

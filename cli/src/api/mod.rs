@@ -27,7 +27,7 @@ use crate::credential::Given;
 
 pub use backup::Cursor as BackupCursor;
 pub use calls::Config;
-pub(crate) use calls::EVENTS;
+pub(crate) use calls::{EVENTS, LOGS};
 pub use error::Error;
 pub use retry::{Deadline, Retry};
 pub use server::{authorities, client_trusting, url_of_socket};

@@ -8,6 +8,7 @@ mod depends;
 mod events;
 mod health;
 mod login;
+mod logs;
 mod node;
 mod operate;
 mod policy;
@@ -29,6 +30,7 @@ pub use depends::{Depends, DependsWhat};
 pub use events::{DeadLetters, Events};
 pub use health::{Clear, Health};
 pub use login::{ContextArgs, ContextWhat, Login, Logout, Proxy};
+pub use logs::{Logs, Tail};
 pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
@@ -51,6 +53,7 @@ Examples:
   deployctl scale demo.web.web 5
   deployctl restart demo.web.web --instance 2
   deployctl node drain node-2
+  deployctl logs demo.web.web --follow
   deployctl events --follow
   deployctl login https://deployd.example:9003
   deployctl status
@@ -143,6 +146,8 @@ pub enum Command {
     Node(Node),
     /// Manage dependency pods, which run beside the instances that need them
     Depends(Depends),
+    /// Show what the containers of a PodGroup write
+    Logs(Logs),
     /// Show what happened in the cluster and why
     Events(Events),
     /// Show messages that could not be delivered

@@ -13,6 +13,7 @@ pub mod events;
 pub mod get;
 pub mod health;
 pub mod login;
+pub mod logs;
 pub mod node;
 pub mod operate;
 pub mod plan;
@@ -67,6 +68,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Evacuate(flags) => drift::evacuate(&api()?, flags).await?,
         Command::Node(flags) => node::node(&api()?, &flags.what).await?,
         Command::Depends(flags) => depends::depends(&api()?, &flags.what).await?,
+        Command::Logs(flags) => return Ok(logs::logs(&api()?, flags).await?),
         Command::Events(flags) => events::events(&api()?, flags).await?,
         Command::DeadLetters(flags) => events::dead_letters(&api()?, flags).await?,
         Command::Engine(flags) => switches::engine(&api()?, &flags.what).await?,

@@ -5,6 +5,7 @@ pub mod terminal;
 
 pub mod access;
 pub mod event;
+pub mod log;
 pub mod node;
 pub mod plan;
 pub mod progress;

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::io::IsTerminal;
 
 macro_rules! println {
     ($($text:tt)*) => { $crate::output::terminal::print(&format!($($text)*)) };
@@ -28,6 +29,19 @@ pub fn print_error(text: &str) {
 /// Prints a question to standard error and leaves the cursor behind it.
 pub(crate) fn prompt(text: &str) {
     std::eprint!("{}", lines(text));
+}
+
+/// Prints a line of a container's log behind `head`. Control characters are escaped for a terminal, except tabs, which only move to
+/// the right. Programs get the line as the container wrote it.
+pub(crate) fn print_log(head: &str, line: &str) {
+    match std::io::stdout().is_terminal() {
+        true => std::println!("{}{}", inline(head), inert_log(line)),
+        false => std::println!("{head}{line}"),
+    }
+}
+
+fn inert_log(line: &str) -> Cow<'_, str> {
+    escape(line, |c| c != '\t' && is_control(c))
 }
 
 /// Prints JSON for other programs. A terminal may show it too, and JSON escapes only some control characters.
@@ -88,6 +102,7 @@ mod tests {
         assert_eq!(lines("a\u{9b}31m\u{7f}\rb\u{202e}c\u{2066}"), "a\\x9b31m\\x7f\\x0db\\u{202e}c\\u{2066}");
         assert_eq!(lines("two\nlines"), "two\nlines");
         assert_eq!(inline("two\nlines\t"), "two\\nlines\\x09");
+        assert_eq!(inert_log("a\tb\x1b[0m\r\nc"), "a\tb\\x1b[0m\\x0d\\nc");
     }
 
     #[test]

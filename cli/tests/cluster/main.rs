@@ -17,6 +17,7 @@ mod forged;
 mod generated;
 mod healing;
 mod joins;
+mod logs;
 mod measured;
 mod no_image;
 mod node_loss;

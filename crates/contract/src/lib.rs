@@ -10,8 +10,8 @@
 //! | [`access`] | roles, bindings, tokens and the audit log |
 //! | `desired` | desired state, as users write it: [`spec`], [`check`], [`rollout`], [`ports`], [`dependency`], [`switches`], [`node`], [`policy`] |
 //! | `input` | checks and merges of user input: [`validate`], [`ranges`], [`strict`], [`lenient_json`], [`duplicate_fields`], [`patch`], [`rollout_fields`], [`callback_url`], [`callback_address`] |
-//! | `http` | bodies of the HTTP API: [`api`], [`node_view`], [`rollout_view`], [`docker_inspect`], [`exit`], [`state`] |
-//! | `messages` | apiserver to scheduler: [`command`], [`query`], [`backup`]; scheduler to agent and back: [`order`], [`report`], [`fence`], [`delta`], [`compact`], [`digest`]; scheduler to people: [`event`], [`notice`], [`history`] |
+//! | `http` | bodies of the HTTP API: [`api`], [`node_view`], [`rollout_view`], [`docker_inspect`], [`exit`], [`logs`], [`state`] |
+//! | `messages` | apiserver to scheduler: [`command`], [`query`], [`backup`]; apiserver to agent: [`session`]; scheduler to agent and back: [`order`], [`report`], [`fence`], [`delta`], [`compact`], [`digest`]; scheduler to people: [`event`], [`notice`], [`history`] |
 //! | `stored` | records in etcd: [`record`], [`layout`], [`keys`], [`store`], [`progress`] |
 //! | `basics` | names and times: [`name`], [`pod_id`], [`time`], [`backoff`]; NATS and Docker names: [`bus`], [`subjects`], [`streams`], [`labels`], [`wire`] |
 
@@ -27,10 +27,12 @@ mod stored;
 
 pub use basics::{backoff, bus, labels, name, pod_id, streams, subjects, time, wire};
 pub use desired::{check, dependency, node, policy, ports, rollout, spec, switches};
-pub use http::{api, docker_inspect, exit, node_view, rollout_view, state};
+pub use http::{api, docker_inspect, exit, logs, node_view, rollout_view, state};
 pub use input::{
     callback_address, callback_url, duplicate_fields, lenient_json, patch, ranges, rollout_fields, strict, validate,
 };
-pub use messages::{backup, command, compact, delta, digest, event, fence, history, notice, order, query, report};
+pub use messages::{
+    backup, command, compact, delta, digest, event, fence, history, notice, order, query, report, session,
+};
 pub use stored::{keys, layout, progress, record, store};
 pub use wire::WIRE_VERSION;

@@ -42,6 +42,9 @@ pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
 /// Limit for handing a message to the connection. It is exceeded when the buffer is full because the server is down.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long a request waits for an answer although the server has refused its subject on this connection.
+const REFUSAL_GRACE: Duration = Duration::from_secs(1);
+
 /// The connection of this process; clones share it.
 #[derive(Debug, Clone)]
 pub struct Bus {
@@ -145,7 +148,13 @@ impl Bus {
         let inbox = self.inbox();
         let mut answers = timeout_at(until, self.subscribe(&inbox)).await.map_err(|_| timed_out())??;
         timeout_at(until, self.send(subject, Some(inbox), header, payload)).await.map_err(|_| timed_out())??;
-        match timeout_at(until, answers.next_or_no_responders()).await {
+        let answered = tokio::select! {
+            answered = timeout_at(until, answers.next_or_no_responders()) => answered,
+            () = self.refusal_without_answer(subject) => {
+                return Err(RequestError::NotPermitted { subject: subject.to_owned() });
+            }
+        };
+        match answered {
             Err(_) => Err(timed_out()),
             Ok(Answered::Message(message)) => message.decode().map_err(RequestError::Malformed),
             Ok(Answered::NoResponders) => Err(RequestError::NoResponders { subject: subject.to_owned() }),
@@ -182,6 +191,12 @@ impl Bus {
             // The connection was closed permanently; the caller has its own deadline.
             std::future::pending::<()>().await;
         }
+    }
+
+    /// The same, some time later: the refusal may be older than the present accounts of the server, and then an answer arrives.
+    async fn refusal_without_answer(&self, subject: &str) {
+        self.refusal(subject).await;
+        tokio::time::sleep(REFUSAL_GRACE).await;
     }
 
     /// Returns once connected, or with an error at `until`.

@@ -8,6 +8,8 @@
 //! * `DEMO_EAT_MEMORY_AFTER_MS`: allocate memory after a while until the kernel kills it.
 //! * `DEMO_DATABASE`: an `address:port`; without a connection to it, exit with 1.
 //! * `DEMO_USER`: create a file, give it to this numeric user, and continue as that user, like images that start as root.
+//! * `DEMO_LINES`: write this many numbered lines at the start, every third to standard error.
+//! * `DEMO_LINE_EVERY_MS`: write such lines all the time, one after each pause.
 //! * `DEMO_VERSION`: shown in the answer, to distinguish images.
 
 use std::io::{self, Read, Write};
@@ -46,6 +48,15 @@ fn main() -> io::Result<()> {
             eat();
         });
     }
+    (1..=number("DEMO_LINES").unwrap_or(0)).for_each(write_line);
+    if let Some(millis) = number("DEMO_LINE_EVERY_MS") {
+        thread::spawn(move || {
+            for number in 1.. {
+                write_line(number);
+                thread::park_timeout(Duration::from_millis(millis));
+            }
+        });
+    }
     if let Ok(address) = std::env::var("DEMO_DATABASE") {
         let database = TcpStream::connect(&address).unwrap_or_else(|error| lose_database(&address, &error.to_string()));
         thread::spawn(move || {
@@ -77,6 +88,13 @@ fn become_user(user: u32) -> io::Error {
 fn lose_database(address: &str, reason: &str) -> ! {
     println!("no database at {address}: {reason}");
     exit(1)
+}
+
+fn write_line(number: u64) {
+    match number % 3 {
+        0 => eprintln!("line {number}"),
+        _ => println!("line {number}"),
+    }
 }
 
 /// Allocates and touches memory until the kernel kills the process.

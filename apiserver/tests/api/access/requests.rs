@@ -44,7 +44,7 @@ pub(crate) fn about(route: &RouteRight, objects: &Objects) -> Request {
     };
     let named = format!("?name={group}");
     let (query, body, concerns) = match (route.method, route.path) {
-        ("GET", "/api/podgroups" | "/api/rollouts" | "/api/revisions") => (named, None, Namespace),
+        ("GET", "/api/podgroups" | "/api/rollouts" | "/api/revisions" | "/api/logs") => (named, None, Namespace),
         ("GET", "/api/cntstatushistory") => (format!("{named}&instance=1"), None, Namespace),
         ("POST", "/api/podgroups" | "/api/podgroups/plan") => (String::new(), Some(spec.clone()), Namespace),
         ("PATCH", "/api/podgroups") => (format!("{named}&cmd=drained&instance=1"), None, Namespace),

@@ -31,7 +31,7 @@ pub const REDACTED: &str = "[redacted]";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Reads. Environment values are redacted.
+    /// Reads, also logs. Environment values are redacted.
     Viewer,
     /// Reads and controls rollouts that others started: confirm, pause, gates, drained.
     Releaser,
@@ -52,6 +52,8 @@ pub enum Right {
     Status,
     /// See groups, rollouts, nodes, events and policies.
     Read,
+    /// Read what containers write to their logs.
+    Logs,
     /// Control rollouts: confirm, skip, pause, resume, freeze, gates, drained.
     Release,
     /// Create, change, move and remove groups and dependency pods.
@@ -66,14 +68,23 @@ pub enum Right {
 
 impl Right {
     /// All rights.
-    pub const ALL: [Self; 7] =
-        [Self::Status, Self::Read, Self::Release, Self::Deploy, Self::Operate, Self::Monitor, Self::Administer];
+    pub const ALL: [Self; 8] = [
+        Self::Status,
+        Self::Read,
+        Self::Logs,
+        Self::Release,
+        Self::Deploy,
+        Self::Operate,
+        Self::Monitor,
+        Self::Administer,
+    ];
 
     /// The word in messages and in `deployctl auth matrix`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Read => "read",
+            Self::Logs => "logs",
             Self::Release => "release",
             Self::Deploy => "deploy",
             Self::Operate => "operate",
@@ -86,7 +97,7 @@ impl Right {
     /// for `*`, except the status, which any binding shows.
     pub fn is_per_namespace(self) -> bool {
         match self {
-            Self::Read | Self::Release | Self::Deploy => true,
+            Self::Read | Self::Logs | Self::Release | Self::Deploy => true,
             Self::Status | Self::Operate | Self::Monitor | Self::Administer => false,
         }
     }
@@ -100,12 +111,18 @@ impl Role {
     /// Whether the role has the right.
     pub fn has(self, right: Right) -> bool {
         let rights: &[Right] = match self {
-            Self::Viewer => &[Right::Status, Right::Read],
-            Self::Releaser => &[Right::Status, Right::Read, Right::Release],
-            Self::Deployer => &[Right::Status, Right::Read, Right::Release, Right::Deploy],
-            Self::Operator => {
-                &[Right::Status, Right::Read, Right::Release, Right::Deploy, Right::Operate, Right::Monitor]
-            }
+            Self::Viewer => &[Right::Status, Right::Read, Right::Logs],
+            Self::Releaser => &[Right::Status, Right::Read, Right::Logs, Right::Release],
+            Self::Deployer => &[Right::Status, Right::Read, Right::Logs, Right::Release, Right::Deploy],
+            Self::Operator => &[
+                Right::Status,
+                Right::Read,
+                Right::Logs,
+                Right::Release,
+                Right::Deploy,
+                Right::Operate,
+                Right::Monitor,
+            ],
             Self::Admin => &Right::ALL,
             Self::Monitor => &[Right::Status, Right::Monitor],
         };

@@ -22,7 +22,7 @@ const fn row(method: &'static str, path: &'static str, right: Right) -> RouteRig
 }
 
 /// Every route.
-pub const ROUTES: [RouteRight; 54] = [
+pub const ROUTES: [RouteRight; 55] = [
     row("GET", "/api/status", Right::Status),
     row("PATCH", "/api/status", Right::Operate),
     row("GET", "/api/cluster", Right::Status),
@@ -39,6 +39,7 @@ pub const ROUTES: [RouteRight; 54] = [
     row("GET", "/api/revisions", Right::Read),
     row("GET", "/api/cntstatushistory", Right::Read),
     row("GET", "/api/events", Right::Read),
+    row("GET", "/api/logs", Right::Logs),
     row("GET", "/api/operations", Right::Read),
     row("GET", "/api/ports", Right::Read),
     row("POST", "/api/ports", Right::Deploy),

@@ -12,9 +12,9 @@
 
 use crate::name::NodeName;
 use crate::subjects::{
-    self, ALL_INSPECTIONS, ALL_ORDERS, ALL_REPORTS, ALL_RESYNCS, COMMANDS, COMMANDS_STREAM, DEAD_LETTERS_STREAM,
-    DeadLetterKind, EVENTS, EVENTS_STREAM, NOTICES_CONSUMER, NOTICES_STREAM, QUERY_CALLBACKS, QUERY_LEADER,
-    QUERY_STANDBY, STANDBY_QUEUE, STORE, STORED_EVENTS, dead_letter, token,
+    self, ALL_INSPECTIONS, ALL_ORDERS, ALL_REPORTS, ALL_RESYNCS, ALL_SESSIONS, COMMANDS, COMMANDS_STREAM,
+    DEAD_LETTERS_STREAM, DeadLetterKind, EVENTS, EVENTS_STREAM, NOTICES_CONSUMER, NOTICES_STREAM, QUERY_CALLBACKS,
+    QUERY_LEADER, QUERY_STANDBY, STANDBY_QUEUE, STORE, STORED_EVENTS, dead_letter, token,
 };
 
 /// The prefix of all inboxes.
@@ -102,6 +102,7 @@ pub fn exports() -> Vec<Export> {
     let of_agents = [
         (Account::Control, ALL_ORDERS, Passes::Requests),
         (Account::Apiservers, ALL_INSPECTIONS, Passes::RequestsWithParts),
+        (Account::Apiservers, ALL_SESSIONS, Passes::RequestsWithParts),
         (Account::Control, ALL_REPORTS, Passes::Messages),
     ];
     let of_control =
@@ -212,7 +213,10 @@ impl Identity {
         let subjects_of = |calls: Vec<(String, Passes)>| calls.into_iter().map(|(subject, _)| subject);
         match self.member {
             Member::Scheduler => published_by_schedulers(),
-            Member::Apiserver => subjects_of(calls_of_apiservers()).chain([ALL_INSPECTIONS.to_owned()]).collect(),
+            Member::Apiserver => {
+                let of_agents = [ALL_INSPECTIONS, ALL_SESSIONS].map(str::to_owned);
+                subjects_of(calls_of_apiservers()).chain(of_agents).collect()
+            }
             Member::Notifier => subjects_of(calls_of_notifiers()).collect(),
             Member::Agent => vec![
                 subjects::report(&self.name),
@@ -237,6 +241,7 @@ impl Identity {
             Member::Agent => vec![
                 subjects::order(&self.name),
                 subjects::inspect(&self.name),
+                subjects::session(&self.name),
                 subjects::resync(&self.name),
                 subjects::presence(&self.name),
             ],

@@ -48,6 +48,8 @@ pub const ALL_ORDERS: &str = "deployd.order.*";
 pub const ALL_RESYNCS: &str = "deployd.resync.*";
 /// Inspect queries to all nodes.
 pub const ALL_INSPECTIONS: &str = "deployd.inspect.*";
+/// Sessions with all nodes.
+pub const ALL_SESSIONS: &str = "deployd.session.*";
 /// Reports of all nodes.
 pub const ALL_REPORTS: &str = "deployd.report.*";
 
@@ -76,6 +78,10 @@ pub fn resync(node: &NodeName) -> String {
 /// Inspect queries to one node.
 pub fn inspect(node: &NodeName) -> String {
     format!("deployd.inspect.{}", token(node.as_str()))
+}
+/// Sessions with one node; see [`crate::session`].
+pub fn session(node: &NodeName) -> String {
+    format!("deployd.session.{}", token(node.as_str()))
 }
 /// Question to other agents with the same node name; see [`crate::node::Presence`].
 pub fn presence(node: &NodeName) -> String {

@@ -36,7 +36,7 @@ impl Timestamp {
     }
     /// Parses RFC 3339 text.
     pub fn parse(text: &str) -> Result<Self, MalformedTime> {
-        text.parse::<jiff::Timestamp>().map(|t| Self(t.as_millisecond())).map_err(|_| MalformedTime(text.to_owned()))
+        text.parse::<jiff::Timestamp>().map(|t| Self(t.as_millisecond())).map_err(|_| MalformedTime::of(text))
     }
 }
 
@@ -44,6 +44,12 @@ impl Timestamp {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an RFC 3339 time")]
 pub struct MalformedTime(String);
+
+impl MalformedTime {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
 
 impl Default for Timestamp {
     fn default() -> Self {

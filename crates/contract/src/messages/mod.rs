@@ -12,3 +12,4 @@ pub mod notice;
 pub mod order;
 pub mod query;
 pub mod report;
+pub mod session;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{backup_samples, node_samples, progress_samples, rollout_samples, samples};
+use crate::{backup_samples, node_samples, progress_samples, rollout_samples, samples, session_samples};
 
 pub(crate) fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
@@ -90,6 +90,19 @@ fn queries_and_answers() {
     }
     check("inspect-request", &samples::inspect_request());
     check("inspect-reply", &samples::inspect_reply());
+}
+
+#[test]
+fn sessions() {
+    for (name, request) in session_samples::requests() {
+        check(&format!("session-{name}"), &request);
+    }
+    for (name, reply) in session_samples::replies() {
+        check(&format!("session-reply-{name}"), &reply);
+    }
+    for (name, record) in session_samples::log_records() {
+        check(&format!("api-log-{name}"), &record);
+    }
 }
 
 #[test]

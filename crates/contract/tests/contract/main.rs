@@ -15,4 +15,5 @@ mod rollout_rules;
 mod rollout_samples;
 mod rollouts;
 mod samples;
+mod session_samples;
 mod validate;

@@ -101,6 +101,9 @@ pub enum RequestError {
     /// A process may be subscribed, but no reply arrived in time.
     #[error("no answer on {subject} in time")]
     TimedOut { subject: String },
+    /// The server does not let this process publish to the subject: nothing was delivered.
+    #[error("NATS does not allow requests to {subject}: its accounts are of another version")]
+    NotPermitted { subject: String },
     /// The connection is down and did not return in time: nothing was sent.
     #[error("not connected to NATS")]
     Disconnected,

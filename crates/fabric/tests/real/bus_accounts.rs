@@ -138,6 +138,7 @@ fn all_subjects() -> Vec<String> {
                 subjects::report(node),
                 subjects::resync(node),
                 subjects::inspect(node),
+                subjects::session(node),
                 subjects::presence(node),
             ]);
         }
@@ -426,4 +427,22 @@ async fn an_apiserver_inspects_a_pod_on_its_node() {
         let size = answered(apiserver, &agent.bus, &subject, questions, "x".repeat(3 << 20)).await;
         assert_eq!(size, (3 << 20), "{layout:?}");
     }
+}
+
+#[tokio::test]
+async fn an_apiserver_reads_logs_from_a_node_and_learns_at_once_that_older_accounts_do_not_let_it() {
+    let (_server, all, _dir) = start(Layout::Present).await;
+    let (apiserver, agent) = (&all[1].bus, &all[3]);
+    let subject = subjects::session(&agent.identity.name);
+    let silent = apiserver.request::<_, String>(&subject, &"read", DEADLINE).await;
+    assert!(matches!(silent, Err(RequestError::NoResponders { .. })), "{silent:?}");
+    let requests = agent.bus.subscribe(&subject).await.unwrap();
+    agent.bus.flush().await.unwrap();
+    assert_eq!(answered(apiserver, &agent.bus, &subject, requests, "x".repeat(3 << 20)).await, 3 << 20);
+
+    let (_server, all, _dir) = start(Layout::First).await;
+    let began = std::time::Instant::now();
+    let refused = all[1].bus.request::<_, String>(&subject, &"read", DEADLINE * 4).await;
+    assert!(matches!(refused, Err(RequestError::NotPermitted { .. })), "{refused:?}");
+    assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
 }

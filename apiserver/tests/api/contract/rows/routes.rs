@@ -17,9 +17,10 @@ pub(super) const PATHS: [(&str, &[&str]); 11] = [
     ("/api/cntstatushistory", &["POST", "PUT", "PATCH", "DELETE"]),
 ];
 /// Paths that the original does not have.
-const OURS: [(&str, &[&str]); 10] = [
+const OURS: [(&str, &[&str]); 11] = [
     ("/api/nodes/n1", &["POST", "PUT"]),
     ("/api/events", &["POST", "PUT", "PATCH", "DELETE"]),
+    ("/api/logs", &["POST", "PUT", "PATCH", "DELETE"]),
     ("/api/deadletters", &["POST", "PUT", "PATCH", "DELETE"]),
     ("/api/operations", &["POST", "PUT", "PATCH", "DELETE"]),
     ("/api/cluster", &["POST", "PUT", "PATCH", "DELETE"]),
