@@ -184,10 +184,10 @@ pub enum Command {
 /// The flags of commands that can wait for their result.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Waiting {
-    /// Wait for the result [default on a terminal]
+    /// Wait for the result (the default)
     #[arg(long, short, conflicts_with = "detach")]
     pub wait: bool,
-    /// Do not wait
+    /// Do not wait: return when the change is accepted
     #[arg(long, short)]
     pub detach: bool,
     /// How long the whole command may take
@@ -196,14 +196,15 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether to wait: by default only on a terminal.
-    pub fn waits(&self, on_terminal: bool) -> bool {
-        self.wait || (on_terminal && !self.detach)
+    /// Whether to wait: success is reported only when it was observed, unless the user asked for less.
+    pub fn waits(&self) -> bool {
+        !self.detach
     }
 }
 
 /// `deployctl apply`
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("timeout", |timeout| timeout.default_value("10m")))]
 #[command(after_help = "\
 A file holds one or several PodGroupSpecs: JSON values one after the other or in an array, or YAML documents.
 Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a \
@@ -213,13 +214,14 @@ CpuLimit 0.5 (cores; an integer is a level of half a core), durations such as 10
 An existing group is updated: first the rollout settings (Strategy, Topology, Drain ...), then the pod and the number of \
 instances. Applying the same file again changes nothing. A CPU or memory limit of 0 keeps the current limit, and a file \
 without Paused keeps a paused rollout paused.
-A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. On a terminal \
-or with --wait, deployctl follows the rollout to its end, with the exit codes of `deployctl rollout status`.
+A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. deployctl \
+follows the rollout to its end, with the exit codes of `deployctl rollout status`; with --detach it returns when the change \
+is accepted. On a terminal it shows the plan and asks before it changes a PodGroup that exists; --yes skips the question.
 
 Examples:
   deployctl apply -f deploy/demo-podgroup.json
   deployctl apply -f deploy/demo-beta.yaml --cause ticket-4711 --detach
-  deployctl apply --wait --timeout 10m -f - < deploy/demo-release.yaml")]
+  deployctl apply --yes --timeout 30m -f - < deploy/demo-release.yaml")]
 pub struct Apply {
     /// File to read; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
@@ -227,6 +229,9 @@ pub struct Apply {
     /// Reason for the change; `rollout history` shows it
     #[arg(long, value_name = "TEXT")]
     pub cause: Option<String>,
+    /// Change existing PodGroups without asking
+    #[arg(long, short)]
+    pub yes: bool,
     #[command(flatten)]
     pub waiting: Waiting,
 }
@@ -403,10 +408,16 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_the_default_only_on_a_terminal() {
-        let Command::Scale(scale) = parse("deployctl scale a 3").unwrap().command else { panic!("not scale") };
-        assert!(scale.waiting.waits(true) && !scale.waiting.waits(false));
-        let Command::Scale(scale) = parse("deployctl scale a 3 -w").unwrap().command else { panic!("not scale") };
-        assert!(scale.waiting.waits(false));
+    fn waiting_is_the_default() {
+        for (line, waits) in [("scale a 3", true), ("scale a 3 -w", true), ("scale a 3 --detach", false)] {
+            let Command::Scale(scale) = parse(&format!("deployctl {line}")).unwrap().command else { panic!("{line}") };
+            assert_eq!(scale.waiting.waits(), waits, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_apply_waits_for_the_longest_usual_rollout() {
+        let Command::Apply(apply) = parse("deployctl apply -f a").unwrap().command else { panic!("not apply") };
+        assert_eq!(apply.waiting.timeout, Duration::from_secs(600));
     }
 }

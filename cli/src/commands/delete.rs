@@ -3,7 +3,7 @@
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args::{self, Mode};
 use crate::commands::wait::{self, finish, retry};
-use crate::output::progress::{Progress, on_terminal};
+use crate::output::progress::Progress;
 
 /// `deployctl delete podgroup`
 pub async fn delete(api: &Api, name: &str, mode: Mode, waiting: &args::Waiting) -> Result<(), api::Error> {
@@ -11,7 +11,7 @@ pub async fn delete(api: &Api, name: &str, mode: Mode, waiting: &args::Waiting) 
     let deadline = Deadline::after(waiting.timeout);
     let api = &api.until(deadline);
     let mut retry = retry(&progress, deadline);
-    let waits = waiting.waits(on_terminal());
+    let waits = waiting.waits();
     let (word, done) = match mode {
         Mode::Foreground if waits => (None, "deleted"),
         Mode::Foreground => (None, "deletion accepted; the name is free when its containers are removed"),

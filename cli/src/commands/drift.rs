@@ -13,7 +13,7 @@ use crate::commands::node;
 use crate::commands::node::remaining::{Remaining, names, remaining};
 use crate::commands::operate::known_group;
 use crate::commands::wait::{finish, first_read, read, retry};
-use crate::output::progress::{Progress, on_terminal};
+use crate::output::progress::Progress;
 
 /// `deployctl drift`
 pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
@@ -36,7 +36,7 @@ pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
         if let Some(group) = &asked.group {
             known_group(api, group, asked.instance, &mut retry).await?;
         }
-        let waits = asked.waiting.waits(on_terminal());
+        let waits = asked.waiting.waits();
         let leaving = if waits { Some(Leaving::of(api, node, is_asked, &mut retry).await?) } else { None };
         api.drift(&params, &mut retry).await?;
         let Some(leaving) = leaving else { return Ok(None) };
@@ -58,7 +58,7 @@ pub async fn evacuate(api: &Api, asked: &args::Evacuate) -> Result<(), node::Err
     let mut retry = retry(&progress, deadline);
     let work = async {
         let node = known_nodes(api, name, None, &mut retry).await?;
-        let waits = asked.waiting.waits(on_terminal());
+        let waits = asked.waiting.waits();
         let leaving = if waits { Some(Leaving::of(api, node, |_| true, &mut retry).await?) } else { None };
         api.evacuate(name, &mut retry).await?;
         let Some(leaving) = leaving else { return Ok(None) };

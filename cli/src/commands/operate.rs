@@ -11,7 +11,7 @@ use contract::time::Timestamp;
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
 use crate::commands::wait::{self, finish, first_read, retry};
-use crate::output::progress::{Progress, on_terminal};
+use crate::output::progress::Progress;
 use crate::output::table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub async fn operate(api: &Api, act: InstanceOperation, asked: &args::Operate) -
     let work = async {
         let group = known_group(api, name, asked.instance, &mut retry).await?;
         api.operate(name, word, asked.instance.unwrap_or(0), &mut retry).await?;
-        if !asked.waiting.waits(on_terminal()) {
+        if !asked.waiting.waits() {
             return Ok(None);
         }
         wait::settled(api, &group.spec.namespace, name, &mut retry).await?;

@@ -4,10 +4,12 @@
 pub mod terminal;
 
 pub mod access;
+pub mod difference;
 pub mod event;
 pub mod node;
 pub mod plan;
 pub mod progress;
+pub mod question;
 pub mod rollout;
 pub mod screen;
 pub mod table;

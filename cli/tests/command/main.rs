@@ -14,6 +14,7 @@ mod plans;
 mod planted;
 mod policies;
 mod proxy;
+mod questions;
 mod rollouts;
 mod server;
 mod status;
