@@ -5,8 +5,11 @@ mod backup;
 mod bus_keys;
 mod ca;
 mod depends;
+mod describe;
 mod events;
+mod get;
 mod health;
+mod listing;
 mod login;
 mod node;
 mod operate;
@@ -25,8 +28,11 @@ pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
 pub use ca::{Ca, CaWhat};
 pub use depends::{Depends, DependsWhat};
+pub use describe::{Describe, DescribeWhat, Why};
 pub use events::{DeadLetters, Events};
+pub use get::{All, Get, GetWhat, Groups, Instances, Nodes};
 pub use health::{Clear, Health};
+pub use listing::{ListOutput, Listing, Scope, Selector, matches};
 pub use login::{ContextArgs, ContextWhat, Login, Logout, Proxy};
 pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
@@ -54,6 +60,14 @@ Examples:
   deployctl status
   deployctl down";
 
+const STATUS: &str = "\
+Exit code 1 when something is not well; the lines `not well` name it. JSON and YAML have the members Well, Problems, Leader, Term, \
+Nodes, PodGroups and, for a local cluster, Processes.
+
+Examples:
+  deployctl status
+  deployctl status --output json";
+
 fn after_help() -> String {
     format!("{}\n\n{EXAMPLES}", exit::table())
 }
@@ -64,6 +78,9 @@ fn after_help() -> String {
 pub struct Args {
     #[command(flatten)]
     pub endpoint: Endpoint,
+    /// Colour bad states in tables
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Colour,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -89,14 +106,31 @@ pub struct Endpoint {
     pub ca: Option<PathBuf>,
 }
 
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a local cluster and deploy the demo
     Up(Up),
     /// Stop the local cluster and remove its containers and PodGroups
     Down(Down),
-    /// Show processes, leader, nodes and PodGroups
-    Status,
+    /// Show processes, leader, nodes and PodGroups, and what is not well
+    #[command(after_help = STATUS)]
+    Status {
+        /// Output format
+        #[arg(long, short, value_enum, default_value_t = Output::Table)]
+        output: Output,
+    },
     /// Create or update PodGroups from a file
     Apply(Apply),
     /// Preview what applying a file would do to each instance
@@ -107,8 +141,18 @@ pub enum Command {
     Gate(Gate),
     /// Confirm that an instance gets no more traffic
     Drained(Drained),
-    /// Show PodGroups or nodes
+    /// List PodGroups, instances or nodes, or show one PodGroup
     Get(Get),
+    /// List PodGroups
+    #[command(after_help = get::LS)]
+    Ls(Groups),
+    /// List instances
+    #[command(after_help = get::PS)]
+    Ps(Instances),
+    /// Show everything about a PodGroup or a node
+    Describe(Describe),
+    /// Explain why a PodGroup is not ready, and what helps
+    Why(Why),
     /// Delete a PodGroup
     Delete(Delete),
     /// Change the number of instances of a PodGroup
@@ -236,43 +280,13 @@ pub struct Apply {
     pub waiting: Waiting,
 }
 
-/// `deployctl get`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  deployctl get podgroup
-  deployctl get podgroup demo.web.web --output json
-  deployctl get nodes")]
-pub struct Get {
-    #[command(subcommand)]
-    pub what: GetWhat,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-pub enum GetWhat {
-    /// One PodGroup with its instances, or all of them in a list
-    #[command(alias = "podgroups", alias = "pg")]
-    Podgroup {
-        /// Name; all when absent
-        name: Option<String>,
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
-    /// The nodes
-    #[command(alias = "node")]
-    Nodes {
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
-}
-
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// Table
     Table,
+    /// YAML
+    Yaml,
     /// Raw JSON
     Json,
 }
@@ -369,7 +383,7 @@ mod tests {
             let words = typed.split(' ').count();
             // The help of `deployctl node` has the examples of its subcommands.
             let needs_one = words < 3 || typed.starts_with("deployctl rollout ");
-            let has_one = !examples.is_empty() || !needs_one || typed == "deployctl status";
+            let has_one = !examples.is_empty() || !needs_one;
             assert!(has_one, "`{typed} --help` shows no example");
             for line in examples {
                 let typed = line.split("   ").next().and_then(|l| l.split(" < ").next()).unwrap_or(line);

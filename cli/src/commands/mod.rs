@@ -8,6 +8,7 @@ pub mod bus_keys;
 pub mod ca;
 pub mod delete;
 pub mod depends;
+pub mod describe;
 pub mod drift;
 pub mod events;
 pub mod get;
@@ -25,23 +26,26 @@ pub mod switches;
 pub mod token;
 pub mod up;
 pub mod wait;
+pub mod why;
 
 use devcluster::docker::Engine;
 
 use crate::api::Api;
 use crate::args::{Args, AuthWhat, Command, DeleteWhat};
 use crate::exit::Exit;
+use crate::output::terminal;
 use crate::{Error, endpoint};
 
 /// Runs the command.
 pub async fn run(args: &Args) -> Result<Exit, Error> {
+    terminal::prepare(args.color);
     let dir = || endpoint::directory(&args.endpoint);
     let api = || -> Result<Api, Error> { Ok(endpoint::api(&args.endpoint)?) };
     match &args.command {
         Command::Up(flags) => up::up(&dir(), flags).await?,
         Command::Down(flags) => up::down::down(&dir(), flags).await?,
         Command::Supervise => devcluster::start::supervise(&dir()).await?,
-        Command::Status => return well(status::status(&dir(), &api()?).await?),
+        Command::Status { output } => return well(status::status(&dir(), &api()?, *output).await?),
         Command::Health(flags) => return well(health::health(flags, args.endpoint.ca.as_deref()).await?),
         Command::Clear(flags) => clear(&flags.cluster).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
@@ -50,6 +54,12 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Gate(flags) => rollout::gate(&api()?, flags).await?,
         Command::Drained(flags) => rollout::drained(&api()?, flags).await?,
         Command::Get(flags) => get::get(&api()?, &flags.what).await?,
+        Command::Ls(flags) => get::groups(&api()?, flags).await?,
+        Command::Ps(flags) => get::instances(&api()?, flags).await?,
+        Command::Describe(flags) => describe::describe(&api()?, &flags.what).await?,
+        Command::Why(flags) => {
+            return Ok(if why::why(&api()?, &flags.name).await? { Exit::Done } else { Exit::Failed });
+        }
         Command::Delete(flags) => match &flags.what {
             DeleteWhat::Podgroup { name, mode, waiting } => delete::delete(&api()?, name, *mode, waiting).await?,
         },

@@ -83,7 +83,7 @@ pub async fn operate(api: &Api, act: InstanceOperation, asked: &args::Operate) -
     let accepted = matches!(result, Ok(None));
     let text = if accepted { format!("{what} will be {done}") } else { format!("{what} {done}") };
     if let Some(group) = finish(&progress, result, &text)? {
-        println!("{}", table::instances(&group));
+        table::instances(&group).print();
     }
     Ok(())
 }

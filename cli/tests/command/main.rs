@@ -6,6 +6,7 @@ mod alerts;
 mod backups;
 mod documents;
 mod exits;
+mod lists;
 mod login;
 mod nodes;
 mod observed;

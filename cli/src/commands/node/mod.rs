@@ -10,8 +10,8 @@ use contract::name::NodeName;
 
 use crate::api::{self, Api, Retry};
 use crate::args::{NodeWhat, labels};
-use crate::commands::{token, wait};
-use crate::output::{self, show};
+use crate::commands::{get, token, wait};
+use crate::output::{self, list, show};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
 /// Events of a node that are shown.
@@ -38,9 +38,9 @@ pub enum Error {
 /// `deployctl node`
 pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
     match what {
-        NodeWhat::List { output } => {
-            let nodes = api.nodes().await?;
-            show(*output, &nodes, || if nodes.is_empty() { "no nodes".to_owned() } else { output::node::list(&nodes) });
+        NodeWhat::List { selector, listing } => {
+            let read = async || Ok(output::node::list(&get::nodes(api, None, selector.as_ref()).await?));
+            list::show(*listing, read).await?;
         }
         NodeWhat::Show { node, output } => {
             let status = api.node(node).await?;
