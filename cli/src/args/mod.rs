@@ -4,6 +4,8 @@ mod access;
 mod backup;
 mod bus_keys;
 mod ca;
+mod completion;
+mod delete;
 mod depends;
 mod describe;
 mod events;
@@ -15,6 +17,7 @@ mod node;
 mod operate;
 mod policy;
 mod rollout;
+mod scale;
 mod switches;
 mod up;
 
@@ -27,6 +30,8 @@ pub use access::{AuditArgs, AuditWhat, AuthArgs, AuthWhat, NewToken, TokenArgs, 
 pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
 pub use ca::{Ca, CaWhat};
+pub use completion::{Completion, Shell};
+pub use delete::{Delete, DeleteGroups, DeleteWhat, Mode};
 pub use depends::{Depends, DependsWhat};
 pub use describe::{Describe, DescribeWhat, Why};
 pub use events::{DeadLetters, Events};
@@ -38,6 +43,7 @@ pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, N
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
 pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};
+pub use scale::{InstanceCount, Scale};
 pub use switches::{
     Constraints, ConstraintsWhat, EngineArgs, EngineWhat, GuardArgs, GuardWhat, Notifies, NotifiesWhat,
 };
@@ -153,7 +159,7 @@ pub enum Command {
     Describe(Describe),
     /// Explain why a PodGroup is not ready, and what helps
     Why(Why),
-    /// Delete a PodGroup
+    /// Delete PodGroups
     Delete(Delete),
     /// Change the number of instances of a PodGroup
     Scale(Scale),
@@ -208,6 +214,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Add your token to the requests of programs of this machine
     Proxy(Proxy),
+    /// Print a script that completes commands and flags in your shell
+    Completion(Completion),
     /// Write the keys of the processes on NATS, and the NATS accounts that know them
     BusKeys(BusKeys),
     /// Make a certificate authority, and certificates for the API, NATS, etcd and their clients
@@ -289,60 +297,6 @@ pub enum Output {
     Yaml,
     /// Raw JSON
     Json,
-}
-
-/// `deployctl delete`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "\
-Modes:
-  foreground  remove the containers; the name is free when the last one is removed
-  background  remove the containers; the name is free immediately
-  orphan      keep the containers running; the next PodGroup of that name adopts them
-
-Examples:
-  deployctl delete podgroup demo.web.web --wait
-  deployctl delete podgroup demo.web.web --mode orphan")]
-pub struct Delete {
-    #[command(subcommand)]
-    pub what: DeleteWhat,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-pub enum DeleteWhat {
-    /// A PodGroup and its containers
-    #[command(alias = "pg")]
-    Podgroup {
-        /// Name
-        name: String,
-        /// What to do with its containers
-        #[arg(long, value_enum, default_value_t = Mode::Foreground)]
-        mode: Mode,
-        #[command(flatten)]
-        waiting: Waiting,
-    },
-}
-
-/// What happens to the containers of a deleted PodGroup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// Remove them; the name is free when the last one is removed
-    Foreground,
-    /// Remove them; the name is free immediately
-    Background,
-    /// Keep them running; the next PodGroup of that name adopts them
-    Orphan,
-}
-
-/// `deployctl scale`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "Example:\n  deployctl scale demo.web.web 5")]
-pub struct Scale {
-    /// Name of the PodGroup
-    pub name: String,
-    /// Number of instances
-    pub instances: u32,
-    #[command(flatten)]
-    pub waiting: Waiting,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use contract::node_view::{NodeStatus, PodOnNode};
 
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
+use crate::commands::confirm;
 use crate::commands::node;
 use crate::commands::node::remaining::{Remaining, names, remaining};
 use crate::commands::operate::known_group;
@@ -17,6 +18,10 @@ use crate::output::progress::Progress;
 
 /// `deployctl drift`
 pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
+    if asked.group.is_none() && !asked.all {
+        let what = format!("moves the instances of every PodGroup off {} in {}", asked.from, api.target().describe());
+        confirm::ask(&what, "--all")?;
+    }
     let progress = Progress::start(&format!("moving instances off {}", asked.from));
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
@@ -52,6 +57,10 @@ pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
 /// `deployctl evacuate`
 pub async fn evacuate(api: &Api, asked: &args::Evacuate) -> Result<(), node::Error> {
     let name = asked.node.as_str();
+    if !asked.yes {
+        let what = format!("moves every instance off {name} in {}, and local data is lost", api.target().describe());
+        confirm::ask(&what, "--yes")?;
+    }
     let progress = Progress::start(&format!("{name}: evacuating"));
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
@@ -127,7 +136,7 @@ fn show_rest(status: Option<NodeStatus>) {
 
 /// The node `from`, when it and the node `to` exist.
 async fn known_nodes(api: &Api, from: &str, to: Option<&str>, retry: &mut Retry) -> Result<NodeName, api::Error> {
-    let unknown = |name: &str| api::Error::NotFound(format!("no node {name:?}; `deployctl get nodes` lists them"));
+    let unknown = |name: &str| api::Error::NoNode(name.to_owned());
     let nodes = first_read(retry, async || api.nodes().await).await?;
     for name in [Some(from), to].into_iter().flatten() {
         if !nodes.iter().any(|node| node.name == name) {

@@ -6,6 +6,8 @@ pub mod auth;
 pub mod backup;
 pub mod bus_keys;
 pub mod ca;
+pub mod completion;
+pub mod confirm;
 pub mod delete;
 pub mod depends;
 pub mod describe;
@@ -13,6 +15,7 @@ pub mod drift;
 pub mod events;
 pub mod get;
 pub mod health;
+pub mod hint;
 pub mod login;
 pub mod node;
 pub mod operate;
@@ -31,9 +34,9 @@ pub mod why;
 use devcluster::docker::Engine;
 
 use crate::api::Api;
-use crate::args::{Args, AuthWhat, Command, DeleteWhat};
+use crate::args::{self, Args, AuthWhat, Command, DeleteWhat};
 use crate::exit::Exit;
-use crate::output::terminal;
+use crate::output::{question, terminal};
 use crate::{Error, endpoint};
 
 /// Runs the command.
@@ -47,7 +50,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Supervise => devcluster::start::supervise(&dir()).await?,
         Command::Status { output } => return well(status::status(&dir(), &api()?, *output).await?),
         Command::Health(flags) => return well(health::health(flags, args.endpoint.ca.as_deref()).await?),
-        Command::Clear(flags) => clear(&flags.cluster).await?,
+        Command::Clear(flags) => clear(flags).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
         Command::Plan(flags) => return Ok(plan::plan(&api()?, flags).await?),
         Command::Rollout(flags) => rollout::rollout(&api()?, &flags.what).await?,
@@ -61,7 +64,8 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
             return Ok(if why::why(&api()?, &flags.name).await? { Exit::Done } else { Exit::Failed });
         }
         Command::Delete(flags) => match &flags.what {
-            DeleteWhat::Podgroup { name, mode, waiting } => delete::delete(&api()?, name, *mode, waiting).await?,
+            Some(DeleteWhat::Podgroup(asked)) => delete::delete(&api()?, asked).await?,
+            None => delete::delete(&api()?, &flags.asked).await?,
         },
         Command::Scale(flags) => scale::scale(&api()?, flags).await?,
         Command::Start(flags) => operate::operate(&api()?, operate::InstanceOperation::Start, flags).await?,
@@ -87,6 +91,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         },
         Command::Audit(flags) => audit::audit(&api()?, &flags.what).await?,
         Command::Proxy(flags) => proxy::proxy(&api()?, flags).await?,
+        Command::Completion(flags) => completion::completion(flags.shell),
         Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
         Command::Ca(flags) => ca::ca(&flags.what)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
@@ -101,7 +106,11 @@ fn well(is_well: bool) -> Result<Exit, Error> {
 }
 
 /// `deployctl clear`
-async fn clear(cluster: &str) -> Result<(), Error> {
+async fn clear(args::Clear { cluster, yes }: &args::Clear) -> Result<(), Error> {
+    // A script names the cluster and means it; a person may have mistyped.
+    if !yes && question::can_ask() {
+        confirm::ask(&format!("removes the containers and networks of {cluster} from this machine"), "--yes")?;
+    }
     let removed = Engine::connect().await?.remove_cluster(cluster).await?;
     println!("removed {} containers and {} networks of {cluster}", removed.containers, removed.networks);
     Ok(())

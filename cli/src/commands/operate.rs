@@ -153,14 +153,15 @@ mod tests {
             from: "n1".to_owned(),
             to: Some(to.to_owned()),
             group: None,
+            all: true,
             instance: None,
             force: false,
             waiting: waiting(false),
         };
         let error = drift(&api, &to("n9")).await.unwrap_err();
-        assert!(matches!(&error, node::Error::Api(api::Error::NotFound(why)) if why.contains("\"n9\"")), "{error}");
-        let asked = args::Evacuate { node: "n7".to_owned(), waiting: waiting(false) };
-        assert!(matches!(evacuate(&api, &asked).await.unwrap_err(), node::Error::Api(api::Error::NotFound(_))));
+        assert!(matches!(&error, node::Error::Api(api::Error::NoNode(name)) if name == "n9"), "{error}");
+        let asked = args::Evacuate { node: "n7".to_owned(), yes: true, waiting: waiting(false) };
+        assert!(matches!(evacuate(&api, &asked).await.unwrap_err(), node::Error::Api(api::Error::NoNode(_))));
         assert!(served.await.unwrap().iter().all(|request| request.starts_with("GET ")));
     }
 
@@ -172,6 +173,7 @@ mod tests {
             from: "n1".to_owned(),
             to: Some("n2".to_owned()),
             group: Some("a.web.web".to_owned()),
+            all: false,
             instance: Some(2),
             force: true,
             waiting: waiting(false),

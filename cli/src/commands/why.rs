@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_crash_loop_shows_exit_code_and_last_log_line_and_out_of_memory_its_limit() {
         let exit = Exit { at: Timestamp::from_millis(0), ..Exit::default() };
-        let first = Exit { code: 3, restarts: 5, last_line: "no such file".to_owned(), ..exit.clone() };
+        let first = Exit { code: 3, restarts: 5, last_line: "no such file".to_owned(), ..exit };
         let crashed = Pod { exit: Some(first), ..pod(1, RunState::Exit) };
         let exit = Exit { code: 137, out_of_memory: true, ..exit };
         let large = Pod { exit: Some(exit), ..pod(2, RunState::Exit) };

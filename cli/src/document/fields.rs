@@ -178,7 +178,7 @@ fn without_indexes(path: &str) -> String {
 }
 
 /// The number of letters to insert, remove or replace to turn one word into the other (Levenshtein).
-fn distance(left: &str, right: &str) -> usize {
+pub(crate) fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (index, letter) in left.chars().enumerate() {

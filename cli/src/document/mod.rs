@@ -4,7 +4,7 @@
 //! missing `NumInstances` and a value that the cluster would change are errors, and nothing is sent.
 
 pub mod difference;
-mod fields;
+pub(crate) mod fields;
 mod values;
 
 use contract::duplicate_fields;

@@ -64,7 +64,7 @@ fn limits(container: &ContainerSpec) -> String {
 
 /// The names of the environment variables; `get podgroup NAME -o json` shows the values to those who may see them.
 fn names(container: &ContainerSpec) -> String {
-    let name = |entry: &String| entry.split_once('=').map_or(entry.clone(), |(name, _)| name.to_owned());
+    let name = |entry: &String| entry.split_once('=').map_or(entry.as_str(), |(name, _)| name).to_owned();
     container.env.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 

@@ -137,7 +137,10 @@ pub(crate) async fn show(
 ) -> Result<(), api::Error> {
     let mut shown = read().await?;
     shown.print(listing.output);
-    while listing.watch {
+    if !listing.watch {
+        return Ok(());
+    }
+    loop {
         sleep(EVERY).await;
         match read().await {
             Ok(list) => {
@@ -148,7 +151,6 @@ pub(crate) async fn show(
             Err(error) => return Err(error),
         }
     }
-    Ok(())
 }
 
 fn to_value(value: &impl Serialize) -> Value {

@@ -95,6 +95,11 @@ pub(crate) fn prompt(text: &str) {
     std::eprint!("{}", lines(text));
 }
 
+/// Prints a script that deployctl made itself, byte for byte: it holds no text of the API.
+pub(crate) fn print_script(script: &str) {
+    std::println!("{}", script.trim_end());
+}
+
 /// Prints JSON for other programs. A terminal may show it too, and JSON escapes only some control characters.
 pub(crate) fn print_json(json: &str) {
     std::println!("{}", inert_json(json));

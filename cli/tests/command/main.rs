@@ -8,6 +8,7 @@ mod documents;
 mod exits;
 mod lists;
 mod login;
+mod names;
 mod nodes;
 mod observed;
 mod outcomes;

@@ -10,7 +10,7 @@ use contract::name::NodeName;
 
 use crate::api::{self, Api, Retry};
 use crate::args::{NodeWhat, labels};
-use crate::commands::{get, token, wait};
+use crate::commands::{confirm, get, token, wait};
 use crate::output::{self, list, show};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -23,6 +23,8 @@ pub enum Error {
     Api(#[from] api::Error),
     #[error(transparent)]
     Token(#[from] token::Error),
+    #[error(transparent)]
+    Unconfirmed(#[from] confirm::Unconfirmed),
     #[error("--labels: {0:?} sets no label; write KEY=VALUE")]
     Label(String),
     #[error(
@@ -76,7 +78,7 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
 async fn remove(api: &Api, node: &NodeName, force: bool) -> Result<(), Error> {
     api.remove_node(node, force, &mut retry()).await?;
     match wait::read(&mut retry(), async || api.node(node).await).await {
-        Err(api::Error::NotFound(_)) => println!("{node} is removed"),
+        Err(api::Error::NoNode(_)) => println!("{node} is removed"),
         Ok(status) => {
             println!("{node} is being removed after {} instances have moved", status.pods.len());
         }
