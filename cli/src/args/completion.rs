@@ -14,14 +14,14 @@ Examples:
   deployctl completion bash
   deployctl completion zsh")]
 pub struct Completion {
-    /// The shell
+    /// Shell to write the script for
     #[arg(value_enum)]
-    pub shell: Shell,
+    pub shell: CompletionShell,
 }
 
 /// Shells with completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
+pub enum CompletionShell {
     Bash,
     Zsh,
     Fish,

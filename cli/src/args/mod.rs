@@ -8,6 +8,7 @@ mod completion;
 mod delete;
 mod depends;
 mod describe;
+mod doctor;
 mod events;
 mod get;
 mod health;
@@ -30,10 +31,11 @@ pub use access::{AuditArgs, AuditWhat, AuthArgs, AuthWhat, NewToken, TokenArgs, 
 pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
 pub use ca::{Ca, CaWhat};
-pub use completion::{Completion, Shell};
+pub use completion::{Completion, CompletionShell};
 pub use delete::{Delete, DeleteGroups, DeleteWhat, Mode};
 pub use depends::{Depends, DependsWhat};
 pub use describe::{Describe, DescribeWhat, Why};
+pub use doctor::Doctor;
 pub use events::{DeadLetters, Events};
 pub use get::{All, Get, GetWhat, Groups, Instances, Nodes};
 pub use health::{Clear, Health};
@@ -224,6 +226,8 @@ pub enum Command {
     Backup(Backup),
     /// Restore the cluster's state from a backup
     Restore(Restore),
+    /// Check this machine and the cluster, and say what helps
+    Doctor(Doctor),
     /// Check health endpoints
     Health(Health),
     /// Clean up containers of a deleted cluster

@@ -11,6 +11,7 @@ pub mod confirm;
 pub mod delete;
 pub mod depends;
 pub mod describe;
+pub mod doctor;
 pub mod drift;
 pub mod events;
 pub mod get;
@@ -62,6 +63,9 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Describe(flags) => describe::describe(&api()?, &flags.what).await?,
         Command::Why(flags) => {
             return Ok(if why::why(&api()?, &flags.name).await? { Exit::Done } else { Exit::Failed });
+        }
+        Command::Doctor(flags) => {
+            return Ok(if doctor::doctor(&args.endpoint, flags.output).await { Exit::Done } else { Exit::Failed });
         }
         Command::Delete(flags) => match &flags.what {
             Some(DeleteWhat::Podgroup(asked)) => delete::delete(&api()?, asked).await?,

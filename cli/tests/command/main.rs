@@ -4,6 +4,7 @@
 mod access;
 mod alerts;
 mod backups;
+mod doctor;
 mod documents;
 mod exits;
 mod lists;
