@@ -142,6 +142,8 @@ pub fn group_list(lines: Vec<GroupLine>, limit: usize) -> api::PodGroupList {
         last_error: line.last_error,
         ready: line.ready,
         overdue: line.overdue,
+        images: line.images,
+        created_at: line.created_at,
     };
     api::PodGroupList { pod_groups: lines.into_iter().map(line).collect(), next }
 }

@@ -1,7 +1,7 @@
 //! Why a command failed, and the exit code that says so.
 
 use crate::commands::up::{demo, ready};
-use crate::commands::{apply, audit, auth, backup, ca, login, node, proxy, rollout, spec, token, up};
+use crate::commands::{apply, audit, auth, backup, ca, confirm, delete, login, node, proxy, rollout, spec, token, up};
 use crate::exit::Exit;
 use crate::{api, endpoint};
 
@@ -39,13 +39,18 @@ pub enum Error {
     Certificates(#[from] ca::Error),
     #[error(transparent)]
     Spec(#[from] spec::Error),
+    #[error(transparent)]
+    Delete(#[from] delete::Error),
+    #[error(transparent)]
+    Unconfirmed(#[from] confirm::Unconfirmed),
     /// `status` or `health` found a problem and printed it.
     #[error("something is not well")]
     Unwell,
 }
 
 impl Error {
-    pub fn exit(&self) -> Exit {
+    /// The error of the API that caused this one.
+    pub(crate) fn api(&self) -> Option<&api::Error> {
         match self {
             Self::Api(error)
             | Self::Apply(apply::Error::Api(error) | apply::Error::Rollout(rollout::Error::Api(error)))
@@ -61,13 +66,26 @@ impl Error {
                 up::Error::Api(error)
                 | up::Error::Ready(ready::Error::Api(error))
                 | up::Error::Demo(demo::Error::Api(error)),
-            ) => of_api(error),
+            ) => Some(error),
+            Self::Delete(delete::Error::Api(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    pub fn exit(&self) -> Exit {
+        if let Some(error) = self.api() {
+            return of_api(error);
+        }
+        match self {
             Self::Node(node::Error::Interrupted { .. })
             | Self::Rollout(rollout::Error::Interrupted { .. })
             | Self::Apply(apply::Error::Rollout(rollout::Error::Interrupted { .. })) => Exit::Interrupted,
             // A document is part of what the user typed.
-            Self::Apply(apply::Error::Document { .. }) => Exit::Usage,
-            Self::Spec(
+            Self::Apply(apply::Error::Document { .. })
+            | Self::Delete(delete::Error::File(apply::Error::Document { .. }) | delete::Error::Unconfirmed(_))
+            | Self::Node(node::Error::Unconfirmed(_))
+            | Self::Unconfirmed(_)
+            | Self::Spec(
                 spec::Error::Flags(_) | spec::Error::Key { .. } | spec::Error::Value(_) | spec::Error::Container { .. },
             ) => Exit::Usage,
             Self::Endpoint(error) | Self::Login(login::Error::Endpoint(error)) => of_endpoint(error),
@@ -77,7 +95,9 @@ impl Error {
             | Self::Node(node::Error::Label(_))
             | Self::Proxy(proxy::Error::Open(_) | proxy::Error::NoToken) => Exit::Usage,
             Self::Up(up::Error::Ready(ready::Error::Process { .. } | ready::Error::Cluster { .. })) => Exit::Deadline,
-            Self::Apply(_)
+            Self::Api(_)
+            | Self::Apply(_)
+            | Self::Delete(_)
             | Self::Rollout(_)
             | Self::Up(_)
             | Self::Supervise(_)
@@ -109,7 +129,7 @@ fn of_api(error: &api::Error) -> Exit {
         api::Error::Url { .. } | api::Error::Ca { .. } | api::Error::Authorities | api::Error::Credential(_) => {
             Exit::Usage
         }
-        api::Error::NotFound(_) => Exit::NotFound,
+        api::Error::NotFound(_) | api::Error::NoGroup(_) | api::Error::NoNode(_) => Exit::NotFound,
         api::Error::NotLoggedIn { .. } | api::Error::TokenRefused { .. } | api::Error::Denied { .. } => Exit::Denied,
         api::Error::Unreachable { .. } | api::Error::Untrusted { .. } => Exit::Unreachable,
         api::Error::Deadline { .. } => Exit::Deadline,

@@ -3,13 +3,18 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use cli::args::Args;
+use cli::commands::hint;
 use cli::exit::Exit;
 use cli::output::terminal;
 
 fn main() -> ExitCode {
     exit_quietly_when_stdout_is_closed();
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refuse(error),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -22,9 +27,30 @@ fn main() -> ExitCode {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => {
             terminal::print_error(&format!("deployctl: {}", with_causes(&error)));
+            if let Some(hint) = runtime.block_on(hint::of_error(&args, &error)) {
+                terminal::print_error(&hint);
+            }
             ExitCode::from(error.exit().code())
         }
     }
+}
+
+/// Prints the help, the version, or what is wrong with the command line. Words of other tools get a better hint than clap's,
+/// which only knows similar letters.
+fn refuse(mut error: clap::Error) -> ExitCode {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => String::new(),
+    };
+    let hint = hint::of_command(&word);
+    if hint.is_some() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
+    let is_printed = error.print().is_ok();
+    if let Some(hint) = hint.filter(|_| is_printed) {
+        terminal::print_error(&format!("\n{hint}"));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or_else(|_| Exit::Usage.code()))
 }
 
 /// `deployctl status | head` is not an error: `println!` panics with this text when the reader of standard output is gone.

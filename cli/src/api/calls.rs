@@ -52,9 +52,14 @@ impl Api {
         self.lines(("all", "true")).await
     }
 
+    /// All groups of a namespace, in name order.
+    pub async fn groups_of(&self, namespace: &str) -> Result<Vec<PodGroupLine>, Error> {
+        self.lines(("namespace", namespace)).await
+    }
+
     /// One group as lists show it, with its current operation; also while it is being removed.
     pub async fn line(&self, namespace: &str, name: &str) -> Result<Option<PodGroupLine>, Error> {
-        Ok(self.lines(("namespace", namespace)).await?.into_iter().find(|line| line.name == name))
+        Ok(self.groups_of(namespace).await?.into_iter().find(|line| line.name == name))
     }
 
     async fn lines(&self, which: (&'static str, &str)) -> Result<Vec<PodGroupLine>, Error> {

@@ -28,6 +28,10 @@ pub enum Error {
     Untrusted { urls: String, problem: String },
     #[error("{0}")]
     NotFound(String),
+    #[error("no PodGroup {0:?}; `deployctl get podgroup` lists them")]
+    NoGroup(String),
+    #[error("no node {0:?}; `deployctl get nodes` lists them")]
+    NoNode(String),
     /// 401, and no token was sent.
     #[error("not logged in at {url}: {message}; `deployctl login {url}` stores a token, --token-file FILE sends one")]
     NotLoggedIn { url: String, message: String },
@@ -107,7 +111,7 @@ pub(super) enum RetryWith {
 
 impl Error {
     pub fn no_group(name: &str) -> Self {
-        Self::NotFound(format!("no PodGroup {name:?}; `deployctl get podgroup` lists them"))
+        Self::NoGroup(name.to_owned())
     }
 
     /// A refusal after which another attempt makes no sense.
@@ -133,6 +137,8 @@ impl Error {
             | Self::Ca { .. }
             | Self::Untrusted { .. }
             | Self::NotFound(_)
+            | Self::NoGroup(_)
+            | Self::NoNode(_)
             | Self::NotLoggedIn { .. }
             | Self::TokenRefused { .. }
             | Self::Denied { .. }

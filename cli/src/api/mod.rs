@@ -296,8 +296,22 @@ impl Api {
 
 /// The user's name, which events and revisions show.
 fn user() -> Option<String> {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok()?;
-    Some(user).filter(|user| (1..=128).contains(&user.len()) && user.chars().all(|letter| letter.is_ascii_graphic()))
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok().filter(|user| !user.is_empty());
+    user.or_else(name_of_uid)
+        .filter(|user| (1..=128).contains(&user.len()) && user.chars().all(|letter| letter.is_ascii_graphic()))
+}
+
+/// The name of the user that runs this process. cron, CI and `sudo -i` may set no USER.
+fn name_of_uid() -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    Some(user_of(&users, uid).unwrap_or_else(|| format!("uid-{uid}")))
+}
+
+/// The name of a uid in the text of /etc/passwd.
+fn user_of(users: &str, uid: u32) -> Option<String> {
+    let found = users.lines().find(|line| line.split(':').nth(2) == Some(uid.to_string().as_str()))?;
+    found.split(':').next().map(str::to_owned)
 }
 
 fn no_url() -> Error {

@@ -109,7 +109,10 @@ fn socket(url: &Url) -> Option<PathBuf> {
 /// The URL of an API.
 pub(super) fn parse(text: &str) -> Result<Url, Error> {
     let flaw = |reason: String| Error::Url { url: without_password(text), reason };
-    let url = Url::parse(text.trim()).map_err(|error| flaw(error.to_string()))?;
+    // `127.0.0.1:9003` and `deployd.example` mean HTTP.
+    let is_bare = !text.contains("://") && !text.trim().starts_with("unix:") && !text.trim().is_empty();
+    let text = &if is_bare { format!("http://{}", text.trim()) } else { text.trim().to_owned() };
+    let url = Url::parse(text).map_err(|error| flaw(error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(flaw(
             "it holds a user or a password, which logs and lists of processes show; use --token-file".to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Subcommand};
 use contract::access::{Binding, Namespaces};
 
-use super::Output;
+use super::{Listing, Output};
 
 /// `deployctl token`
 #[derive(Debug, Clone, ClapArgs)]
@@ -31,9 +31,8 @@ pub enum TokenWhat {
     Create(NewToken),
     /// List all tokens, without their secrets
     List {
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
+        #[command(flatten)]
+        listing: Listing,
     },
     /// End a token: at once for changes, within 5 s for reads
     Revoke {

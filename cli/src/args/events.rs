@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use contract::event::Kind;
 
-use super::Output;
+use super::{Listing, Output};
 
 /// `deployctl events`
 #[derive(Debug, Clone, ClapArgs)]
@@ -49,9 +49,8 @@ pub struct DeadLetters {
     /// Show the last N messages
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub limit: u32,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t = Output::Table)]
-    pub output: Output,
+    #[command(flatten)]
+    pub listing: Listing,
 }
 
 fn kind(word: &str) -> Result<Kind, String> {

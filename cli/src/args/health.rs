@@ -33,4 +33,7 @@ pub struct Clear {
     /// Id of the cluster whose containers and networks to remove
     #[arg(long, value_name = "ID")]
     pub cluster: String,
+    /// Do not ask on a terminal
+    #[arg(long, short)]
+    pub yes: bool,
 }

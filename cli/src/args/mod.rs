@@ -4,15 +4,22 @@ mod access;
 mod backup;
 mod bus_keys;
 mod ca;
+mod completion;
+mod delete;
 mod depends;
+mod describe;
+mod doctor;
 mod events;
+mod get;
 mod health;
+mod listing;
 mod login;
 mod logs;
 mod node;
 mod operate;
 mod policy;
 mod rollout;
+mod scale;
 mod spec;
 mod switches;
 mod up;
@@ -26,15 +33,22 @@ pub use access::{AuditArgs, AuditWhat, AuthArgs, AuthWhat, NewToken, TokenArgs, 
 pub use backup::{Backup, Restore};
 pub use bus_keys::BusKeys;
 pub use ca::{Ca, CaWhat};
+pub use completion::{Completion, CompletionShell};
+pub use delete::{Delete, DeleteGroups, DeleteWhat, Mode};
 pub use depends::{Depends, DependsWhat};
+pub use describe::{Describe, DescribeWhat, Why};
+pub use doctor::Doctor;
 pub use events::{DeadLetters, Events};
+pub use get::{All, Get, GetWhat, Groups, Instances, Nodes};
 pub use health::{Clear, Health};
+pub use listing::{ListOutput, Listing, Scope, Selector, matches};
 pub use login::{ContextArgs, ContextWhat, Login, Logout, Proxy};
 pub use logs::{Logs, Tail};
 pub use node::{Drain, JoinTokenArgs, JoinTokenWhat, Label, NewJoinToken, Node, NodeWhat, labels};
 pub use operate::{Drift, Evacuate, Operate};
 pub use policy::{Exceptions, PolicyArgs, PolicyWhat};
 pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, PlanArgs, Rollout, RolloutWhat, Undo};
+pub use scale::{InstanceCount, Scale};
 pub use spec::{Convert, ConvertFrom, ConvertTo, Explain, Init, Run, Set, SetTarget, SetWhat};
 pub use switches::{
     Constraints, ConstraintsWhat, EngineArgs, EngineWhat, GuardArgs, GuardWhat, Notifies, NotifiesWhat,
@@ -59,6 +73,14 @@ Examples:
   deployctl status
   deployctl down";
 
+const STATUS: &str = "\
+Exit code 1 when something is not well; the lines `not well` name it. JSON and YAML have the members Well, Problems, Leader, Term, \
+Nodes, PodGroups and, for a local cluster, Processes.
+
+Examples:
+  deployctl status
+  deployctl status --output json";
+
 fn after_help() -> String {
     format!("{}\n\n{EXAMPLES}", exit::table())
 }
@@ -69,6 +91,9 @@ fn after_help() -> String {
 pub struct Args {
     #[command(flatten)]
     pub endpoint: Endpoint,
+    /// Colour bad states in tables
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Colour,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -94,14 +119,31 @@ pub struct Endpoint {
     pub ca: Option<PathBuf>,
 }
 
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a local cluster and deploy the demo
     Up(Up),
     /// Stop the local cluster and remove its containers and PodGroups
     Down(Down),
-    /// Show processes, leader, nodes and PodGroups
-    Status,
+    /// Show processes, leader, nodes and PodGroups, and what is not well
+    #[command(after_help = STATUS)]
+    Status {
+        /// Output format
+        #[arg(long, short, value_enum, default_value_t = Output::Table)]
+        output: Output,
+    },
     /// Create or update PodGroups from a file
     Apply(Apply),
     /// Write a commented document to start from
@@ -122,9 +164,19 @@ pub enum Command {
     Gate(Gate),
     /// Confirm that an instance gets no more traffic
     Drained(Drained),
-    /// Show PodGroups or nodes
+    /// List PodGroups, instances or nodes, or show one PodGroup
     Get(Get),
-    /// Delete a PodGroup
+    /// List PodGroups
+    #[command(after_help = get::LS)]
+    Ls(Groups),
+    /// List instances
+    #[command(after_help = get::PS)]
+    Ps(Instances),
+    /// Show everything about a PodGroup or a node
+    Describe(Describe),
+    /// Explain why a PodGroup is not ready, and what helps
+    Why(Why),
+    /// Delete PodGroups
     Delete(Delete),
     /// Change the number of instances of a PodGroup
     Scale(Scale),
@@ -181,6 +233,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Add your token to the requests of programs of this machine
     Proxy(Proxy),
+    /// Print a script that completes commands and flags in your shell
+    Completion(Completion),
     /// Write the keys of the processes on NATS, and the NATS accounts that know them
     BusKeys(BusKeys),
     /// Make a certificate authority, and certificates for the API, NATS, etcd and their clients
@@ -189,6 +243,8 @@ pub enum Command {
     Backup(Backup),
     /// Restore the cluster's state from a backup
     Restore(Restore),
+    /// Check this machine and the cluster, and say what helps
+    Doctor(Doctor),
     /// Check health endpoints
     Health(Health),
     /// Clean up containers of a deleted cluster
@@ -201,10 +257,10 @@ pub enum Command {
 /// The flags of commands that can wait for their result.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Waiting {
-    /// Wait for the result [default on a terminal]
+    /// Wait for the result (the default)
     #[arg(long, short, conflicts_with = "detach")]
     pub wait: bool,
-    /// Do not wait
+    /// Do not wait: return when the change is accepted
     #[arg(long, short)]
     pub detach: bool,
     /// How long the whole command may take
@@ -213,14 +269,15 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether to wait: by default only on a terminal.
-    pub fn waits(&self, on_terminal: bool) -> bool {
-        self.wait || (on_terminal && !self.detach)
+    /// Whether to wait: success is reported only when it was observed, unless the user asked for less.
+    pub fn waits(&self) -> bool {
+        !self.detach
     }
 }
 
 /// `deployctl apply`
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("timeout", |timeout| timeout.default_value("10m")))]
 #[command(after_help = "\
 A file holds one or several PodGroups, each in the short form (`deployctl init` writes an example, `deployctl explain` lists \
 its keys) or as a PodGroupSpec: YAML documents, or JSON values one after the other or in an array.
@@ -231,13 +288,14 @@ CpuLimit 0.5 (cores; an integer is a level of half a core), durations such as 10
 An existing group is updated: first the rollout settings (Strategy, Topology, Drain ...), then the pod and the number of \
 instances. Applying the same file again changes nothing. A CPU or memory limit of 0 keeps the current limit, and a file \
 without Paused keeps a paused rollout paused.
-A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. On a terminal \
-or with --wait, deployctl follows the rollout to its end, with the exit codes of `deployctl rollout status`.
+A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. deployctl \
+follows the rollout to its end, with the exit codes of `deployctl rollout status`; with --detach it returns when the change \
+is accepted. On a terminal it shows the plan and asks before it changes a PodGroup that exists; --yes skips the question.
 
 Examples:
   deployctl apply -f deploy/demo-podgroup.json
   deployctl apply -f deploy/demo-beta.yaml --cause ticket-4711 --detach
-  deployctl apply --wait --timeout 10m -f - < deploy/demo-release.yaml")]
+  deployctl apply --yes --timeout 30m -f - < deploy/demo-release.yaml")]
 pub struct Apply {
     /// File to read; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
@@ -245,40 +303,11 @@ pub struct Apply {
     /// Reason for the change; `rollout history` shows it
     #[arg(long, value_name = "TEXT")]
     pub cause: Option<String>,
+    /// Change existing PodGroups without asking
+    #[arg(long, short)]
+    pub yes: bool,
     #[command(flatten)]
     pub waiting: Waiting,
-}
-
-/// `deployctl get`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  deployctl get podgroup
-  deployctl get podgroup demo.web.web --output json
-  deployctl get nodes")]
-pub struct Get {
-    #[command(subcommand)]
-    pub what: GetWhat,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-pub enum GetWhat {
-    /// One PodGroup with its instances, or all of them in a list
-    #[command(alias = "podgroups", alias = "pg")]
-    Podgroup {
-        /// Name; all when absent
-        name: Option<String>,
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
-    /// The nodes
-    #[command(alias = "node")]
-    Nodes {
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
 }
 
 /// Output format.
@@ -286,62 +315,10 @@ pub enum GetWhat {
 pub enum Output {
     /// Table
     Table,
+    /// YAML
+    Yaml,
     /// Raw JSON
     Json,
-}
-
-/// `deployctl delete`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "\
-Modes:
-  foreground  remove the containers; the name is free when the last one is removed
-  background  remove the containers; the name is free immediately
-  orphan      keep the containers running; the next PodGroup of that name adopts them
-
-Examples:
-  deployctl delete podgroup demo.web.web --wait
-  deployctl delete podgroup demo.web.web --mode orphan")]
-pub struct Delete {
-    #[command(subcommand)]
-    pub what: DeleteWhat,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-pub enum DeleteWhat {
-    /// A PodGroup and its containers
-    #[command(alias = "pg")]
-    Podgroup {
-        /// Name
-        name: String,
-        /// What to do with its containers
-        #[arg(long, value_enum, default_value_t = Mode::Foreground)]
-        mode: Mode,
-        #[command(flatten)]
-        waiting: Waiting,
-    },
-}
-
-/// What happens to the containers of a deleted PodGroup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// Remove them; the name is free when the last one is removed
-    Foreground,
-    /// Remove them; the name is free immediately
-    Background,
-    /// Keep them running; the next PodGroup of that name adopts them
-    Orphan,
-}
-
-/// `deployctl scale`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "Example:\n  deployctl scale demo.web.web 5")]
-pub struct Scale {
-    /// Name of the PodGroup
-    pub name: String,
-    /// Number of instances
-    pub instances: u32,
-    #[command(flatten)]
-    pub waiting: Waiting,
 }
 
 #[cfg(test)]
@@ -382,7 +359,7 @@ mod tests {
             let words = typed.split(' ').count();
             // The help of `deployctl node` has the examples of its subcommands.
             let needs_one = words < 3 || typed.starts_with("deployctl rollout ");
-            let has_one = !examples.is_empty() || !needs_one || typed == "deployctl status";
+            let has_one = !examples.is_empty() || !needs_one;
             assert!(has_one, "`{typed} --help` shows no example");
             for line in examples {
                 let typed = line.split("   ").next().and_then(|l| l.split(" < ").next()).unwrap_or(line);
@@ -421,10 +398,16 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_the_default_only_on_a_terminal() {
-        let Command::Scale(scale) = parse("deployctl scale a 3").unwrap().command else { panic!("not scale") };
-        assert!(scale.waiting.waits(true) && !scale.waiting.waits(false));
-        let Command::Scale(scale) = parse("deployctl scale a 3 -w").unwrap().command else { panic!("not scale") };
-        assert!(scale.waiting.waits(false));
+    fn waiting_is_the_default() {
+        for (line, waits) in [("scale a 3", true), ("scale a 3 -w", true), ("scale a 3 --detach", false)] {
+            let Command::Scale(scale) = parse(&format!("deployctl {line}")).unwrap().command else { panic!("{line}") };
+            assert_eq!(scale.waiting.waits(), waits, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_apply_waits_for_the_longest_usual_rollout() {
+        let Command::Apply(apply) = parse("deployctl apply -f a").unwrap().command else { panic!("not apply") };
+        assert_eq!(apply.waiting.timeout, Duration::from_secs(600));
     }
 }

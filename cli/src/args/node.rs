@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Subcommand};
 use contract::name::NodeName;
 
-use super::Output;
+use super::{Listing, Output, Selector};
 
 /// `deployctl node`
 #[derive(Debug, Clone, ClapArgs)]
@@ -17,7 +17,7 @@ instances elsewhere. Removing a node deletes it and ends the access of its agent
 under its name is a new node.
 
 Examples:
-  deployctl node list
+  deployctl node list --selector zone=a --watch
   deployctl node show node-1
   deployctl node cordon node-1 --why disk-swap
   deployctl node uncordon node-1
@@ -35,9 +35,11 @@ pub enum NodeWhat {
     /// List nodes with state, resources and labels
     #[command(alias = "ls")]
     List {
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
+        /// Only nodes whose labels match, such as zone=a,disk!=hdd
+        #[arg(long, short = 'l', value_name = "LABELS")]
+        selector: Option<Selector>,
+        #[command(flatten)]
+        listing: Listing,
     },
     /// Show one node with its instances and recent events
     Show {
@@ -110,9 +112,8 @@ pub enum JoinTokenWhat {
     /// List all join tokens, without their secrets
     #[command(alias = "ls")]
     List {
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
+        #[command(flatten)]
+        listing: Listing,
     },
     /// End a join token; nodes that joined with it stay
     Revoke {

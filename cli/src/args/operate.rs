@@ -36,9 +36,9 @@ Moves instances off a node once; new ones may still be placed there (`deployctl 
 Each instance is recreated on another node under the next drift number. Instances with local data stay unless --force.
 
 Examples:
-  deployctl drift --from node-1
-  deployctl drift --from node-1 --to node-2 --group demo.web.web --instance 1 --wait
-  deployctl drift --from node-1 --force")]
+  deployctl drift --from node-1 --all
+  deployctl drift --from node-1 --to node-2 --group demo.web.web --instance 1
+  deployctl drift --from node-1 --group demo.web.web --force")]
 pub struct Drift {
     /// Node to move instances from
     #[arg(long, value_name = "NODE")]
@@ -49,6 +49,9 @@ pub struct Drift {
     /// Only instances of this PodGroup [default: of all]
     #[arg(long, short, value_name = "NAME")]
     pub group: Option<String>,
+    /// Instances of every PodGroup; without --group and --all deployctl asks on a terminal, and refuses elsewhere
+    #[arg(long, conflicts_with = "group")]
+    pub all: bool,
     /// Only this instance of the PodGroup
     #[arg(long, short, value_name = "N", requires = "group", value_parser = clap::value_parser!(u32).range(1..))]
     pub instance: Option<u32>,
@@ -66,11 +69,14 @@ Moves all instances off a node, local data is lost, and sets a constraint agains
 until it is deleted. Prefer `deployctl node drain`: it cordons the node, and instances with local data stay unless --force.
 
 Examples:
-  deployctl evacuate node-2 --wait
+  deployctl evacuate node-2 --yes
   deployctl constraints delete node")]
 pub struct Evacuate {
     /// Name of the node
     pub node: String,
+    /// Do not ask; needed without a terminal
+    #[arg(long, short)]
+    pub yes: bool,
     #[command(flatten)]
     pub waiting: Waiting,
 }

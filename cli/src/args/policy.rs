@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand};
 use contract::policy::{HostBind, Level, Policy, Quota};
 
-use super::Output;
+use super::Listing;
 
 /// `deployctl policy`
 #[derive(Debug, Clone, ClapArgs)]
@@ -30,9 +30,8 @@ pub struct PolicyArgs {
 pub enum PolicyWhat {
     /// Show all policies
     List {
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
+        #[command(flatten)]
+        listing: Listing,
     },
     /// Show the policy that applies to a namespace
     Show {

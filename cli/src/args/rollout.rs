@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs, Subcommand};
 
-use super::{Output, Waiting};
+use super::{Listing, Output, Waiting};
 
 /// `deployctl plan`
 #[derive(Debug, Clone, ClapArgs)]
@@ -130,9 +130,8 @@ pub struct History {
     /// Only this revision, with its whole pod spec
     #[arg(long, value_name = "N")]
     pub revision: Option<u32>,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t = Output::Table)]
-    pub output: Output,
+    #[command(flatten)]
+    pub listing: Listing,
 }
 
 /// `deployctl rollout undo`

@@ -2,6 +2,8 @@
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
+use super::{Listing, Output};
+
 /// `deployctl engine`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
@@ -85,6 +87,9 @@ pub enum ConstraintsWhat {
         /// Type: `node`, or a label of the nodes
         #[arg(default_value = "node")]
         kind: String,
+        /// Output format
+        #[arg(long, short, value_enum, default_value_t = Output::Table)]
+        output: Output,
     },
     /// Set the constraint of a type
     Set {
@@ -121,7 +126,10 @@ pub struct Notifies {
 #[derive(Debug, Clone, Subcommand)]
 pub enum NotifiesWhat {
     /// List the webhook URLs
-    List,
+    List {
+        #[command(flatten)]
+        listing: Listing,
+    },
     /// Add a webhook
     Add {
         /// URL that receives notices by POST

@@ -7,13 +7,15 @@ use contract::spec::PodGroupSpec;
 
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args::{self, Output, Waiting};
+use crate::commands::plan::Planned;
 use crate::commands::rollout;
 use crate::commands::rollout::follow::{self, Watched};
 use crate::commands::rollout::outcome::RolloutOutcome;
 use crate::commands::wait::{self, finish, retry};
 use crate::document::difference::{self, Difference};
 use crate::document::{self, Document};
-use crate::output::progress::{Progress, on_terminal};
+use crate::output::progress::Progress;
+use crate::output::{self, question};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -29,6 +31,8 @@ pub enum Error {
         #[source]
         source: document::Error,
     },
+    #[error("nothing was changed: the plan was not confirmed; --yes applies it without a question")]
+    Declined,
     #[error("{name} exists and differs in {fields}, which cannot be changed; delete it, then apply it again")]
     Fixed { name: String, fields: String },
     /// The change was accepted and failed.
@@ -49,6 +53,10 @@ pub enum Error {
 /// `deployctl apply`
 pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
     let documents = documents(&asked.file, document::read)?;
+    if !asked.yes && question::can_ask() {
+        confirm(api, &documents).await?;
+    }
+    // The time that the user takes to answer does not count.
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
     for document in &documents {
@@ -65,7 +73,7 @@ pub async fn apply_document(
     waiting: &Waiting,
 ) -> Result<(), Error> {
     let (file, cause) = (PathBuf::from("-"), cause.map(str::to_owned));
-    let asked = args::Apply { file, cause, waiting: waiting.clone() };
+    let asked = args::Apply { file, cause, yes: true, waiting: waiting.clone() };
     let deadline = Deadline::after(waiting.timeout);
     apply_one(&api.until(deadline), document, &asked, deadline).await
 }
@@ -73,6 +81,28 @@ pub async fn apply_document(
 /// The specs of a file; all of them are valid, or none is returned.
 pub fn documents<S>(file: &Path, reader: fn(&str) -> Result<Vec<S>, document::Error>) -> Result<Vec<S>, Error> {
     reader(&read(file)?).map_err(|source| Error::Document { path: file.to_owned(), source })
+}
+
+/// Shows the plan of every group that exists and would change, and asks once for all of them.
+async fn confirm(api: &Api, documents: &[Document]) -> Result<(), Error> {
+    let mut is_change = false;
+    for document in documents {
+        let Some(current) = api.group(&document.spec.name).await? else { continue };
+        let (spec, difference) = difference(document, &current.spec)?;
+        if difference == Difference::default() {
+            continue;
+        }
+        is_change = true;
+        let fields = difference.changes(&current.spec);
+        match api.plan(&spec).await {
+            Ok(view) => eprintln!("{}\n", output::plan::plan(&Planned { view, fields })),
+            // The user may not be allowed to plan, or no scheduler leads; the changed fields are known without a plan.
+            Err(error) => {
+                eprintln!("{}: would update it\n{}no plan: {error}\n", spec.name, output::difference::text(&fields));
+            }
+        }
+    }
+    if is_change && !question::is_confirmed("Apply these changes?") { Err(Error::Declined) } else { Ok(()) }
 }
 
 async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline: Deadline) -> Result<(), Error> {
@@ -88,7 +118,7 @@ async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline
         }
     };
     progress.done(&format!("PodGroup {name} {}", done.join(", ")));
-    if !asked.waiting.waits(on_terminal()) {
+    if !asked.waiting.waits() {
         return Ok(());
     }
     if spec.has_strategy() {
@@ -110,7 +140,7 @@ async fn change(api: &Api, document: &Document, cause: Option<&str>, retry: &mut
     // The rollout settings come first: the new pod rolls out by them.
     if !settings.fields.is_empty() {
         api.set_strategy(name, &settings.fields, retry).await?;
-        done.push(format!("updated: {}", settings.paths.join(", ")));
+        done.push(format!("updated: {}", difference::paths(&settings.changes)));
     }
     let present = u32::try_from(current.spec.num_instances).unwrap_or(0);
     // Scale down before the rollout, so that it replaces no instance that goes away; scale up after it starts, so that new
@@ -123,7 +153,7 @@ async fn change(api: &Api, document: &Document, cause: Option<&str>, retry: &mut
             done.extend(policy.map(|policy| format!("updated: RestartPolicy {}", policy.word())));
         } else if !scales && !pod.is_empty() {
             api.patch(name, &spec.pod, cause, retry).await?;
-            done.push(format!("updated: {}", pod.join(", ")));
+            done.push(format!("updated: {}", difference::paths(&pod)));
         }
     }
     Ok(if done.is_empty() { vec!["is unchanged".to_owned()] } else { done })
@@ -168,7 +198,10 @@ async fn until_rolled_out(api: &Api, document: &Document, deadline: Deadline) ->
     let group = group.ok_or_else(|| api::Error::no_group(name))?;
     let (_, difference) = difference(document, &group.spec)?;
     if difference != Difference::default() {
-        return Err(Error::Replaced { name: name.clone(), fields: difference.changed_fields().join(", ") });
+        return Err(Error::Replaced {
+            name: name.clone(),
+            fields: difference::paths(&difference.changes(&group.spec)),
+        });
     }
     Ok(wait::until_running(api, name, document.spec.num_instances, deadline).await?)
 }

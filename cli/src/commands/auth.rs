@@ -1,6 +1,5 @@
 //! `auth`: who the user is for the API, what roles allow, and whether the cluster asks.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use contract::access::routes::ROUTES;
@@ -11,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::api::{self, Api, Retry};
 use crate::args::{AuthWhat, Output};
-use crate::output::{access, show, terminal};
+use crate::output::question::is_confirmed_in_full;
+use crate::output::{access, show};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
 
@@ -86,7 +86,7 @@ async fn enforce(api: &Api, enforced: bool, is_sure: bool) -> Result<(), Error> 
     } else {
         eprintln!("From now on every client that reaches the API may do everything, with a token or without.");
     }
-    if !is_sure && !is_confirmed() {
+    if !is_sure && !is_confirmed_in_full("Continue?") {
         return Err(Error::Unconfirmed);
     }
     api.enforce_access(enforced, &mut Retry::for_span(RETRY_FOR, |_| {})).await?;
@@ -120,13 +120,4 @@ async fn explain(api: &Api, view: &AccessView) -> Result<(), Error> {
 /// Whether one of the bindings allows everything, everywhere.
 fn is_admin(bindings: &[Binding]) -> bool {
     bindings.iter().any(|binding| binding.role == Role::Admin && binding.namespaces == Namespaces::All)
-}
-
-fn is_confirmed() -> bool {
-    if !io::stdin().is_terminal() {
-        return false;
-    }
-    terminal::prompt("Continue? Type `yes`: ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
 }

@@ -56,7 +56,7 @@ async fn apply_one(api: &Api, spec: &PodSpec) -> Result<String, Error> {
         return Ok("is unchanged".to_owned());
     }
     api.update_dependency(spec, &mut retry()).await?;
-    Ok(format!("updated: {}", difference.pod.join(", ")))
+    Ok(format!("updated: {}", difference::paths(&difference.pod)))
 }
 
 fn shown(dependency: &NamespacePodsWithSpec) -> String {

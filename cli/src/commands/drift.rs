@@ -9,14 +9,19 @@ use contract::node_view::{NodeStatus, PodOnNode};
 
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
+use crate::commands::confirm;
 use crate::commands::node;
 use crate::commands::node::remaining::{Remaining, names, remaining};
 use crate::commands::operate::known_group;
 use crate::commands::wait::{finish, first_read, read, retry};
-use crate::output::progress::{Progress, on_terminal};
+use crate::output::progress::Progress;
 
 /// `deployctl drift`
 pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
+    if asked.group.is_none() && !asked.all {
+        let what = format!("moves the instances of every PodGroup off {} in {}", asked.from, api.target().describe());
+        confirm::ask(&what, "--all")?;
+    }
     let progress = Progress::start(&format!("moving instances off {}", asked.from));
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
@@ -36,7 +41,7 @@ pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
         if let Some(group) = &asked.group {
             known_group(api, group, asked.instance, &mut retry).await?;
         }
-        let waits = asked.waiting.waits(on_terminal());
+        let waits = asked.waiting.waits();
         let leaving = if waits { Some(Leaving::of(api, node, is_asked, &mut retry).await?) } else { None };
         api.drift(&params, &mut retry).await?;
         let Some(leaving) = leaving else { return Ok(None) };
@@ -52,13 +57,17 @@ pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), node::Error> {
 /// `deployctl evacuate`
 pub async fn evacuate(api: &Api, asked: &args::Evacuate) -> Result<(), node::Error> {
     let name = asked.node.as_str();
+    if !asked.yes {
+        let what = format!("moves every instance off {name} in {}, and local data is lost", api.target().describe());
+        confirm::ask(&what, "--yes")?;
+    }
     let progress = Progress::start(&format!("{name}: evacuating"));
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
     let mut retry = retry(&progress, deadline);
     let work = async {
         let node = known_nodes(api, name, None, &mut retry).await?;
-        let waits = asked.waiting.waits(on_terminal());
+        let waits = asked.waiting.waits();
         let leaving = if waits { Some(Leaving::of(api, node, |_| true, &mut retry).await?) } else { None };
         api.evacuate(name, &mut retry).await?;
         let Some(leaving) = leaving else { return Ok(None) };
@@ -127,7 +136,7 @@ fn show_rest(status: Option<NodeStatus>) {
 
 /// The node `from`, when it and the node `to` exist.
 async fn known_nodes(api: &Api, from: &str, to: Option<&str>, retry: &mut Retry) -> Result<NodeName, api::Error> {
-    let unknown = |name: &str| api::Error::NotFound(format!("no node {name:?}; `deployctl get nodes` lists them"));
+    let unknown = |name: &str| api::Error::NoNode(name.to_owned());
     let nodes = first_read(retry, async || api.nodes().await).await?;
     for name in [Some(from), to].into_iter().flatten() {
         if !nodes.iter().any(|node| node.name == name) {

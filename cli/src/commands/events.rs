@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{self, Api};
 use crate::args::{self, Output};
-use crate::output::{event, show, table, terminal};
+use crate::output::{event, list, lists, print_yaml, terminal};
 
 /// Reconnect after this time without data: the connection may be dead.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -39,10 +39,7 @@ pub async fn events(api: &Api, asked: &args::Events) -> Result<(), api::Error> {
 
 /// `deployctl dead-letters`
 pub async fn dead_letters(api: &Api, asked: &args::DeadLetters) -> Result<(), api::Error> {
-    let letters = api.dead_letters(asked.limit).await?;
-    let text = || if letters.is_empty() { "no dead letters".to_owned() } else { table::dead_letters(&letters) };
-    show(asked.output, &letters, text);
-    Ok(())
+    list::show(asked.listing, async || Ok(lists::dead_letters(&api.dead_letters(asked.limit).await?))).await
 }
 
 /// Prints events until Ctrl-C; only the first connection must succeed.
@@ -141,6 +138,10 @@ impl Lines {
 fn print(event: &Event, output: Output) {
     match output {
         Output::Table => println!("{}", event::text(event)),
+        Output::Yaml => {
+            println!("---");
+            print_yaml(event);
+        }
         Output::Json => {
             terminal::print_json(&serde_json::to_string(event).expect("an event has string keys only"));
         }

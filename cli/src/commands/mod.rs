@@ -6,12 +6,17 @@ pub mod auth;
 pub mod backup;
 pub mod bus_keys;
 pub mod ca;
+pub mod completion;
+pub mod confirm;
 pub mod delete;
 pub mod depends;
+pub mod describe;
+pub mod doctor;
 pub mod drift;
 pub mod events;
 pub mod get;
 pub mod health;
+pub mod hint;
 pub mod login;
 pub mod logs;
 pub mod node;
@@ -27,25 +32,28 @@ pub mod switches;
 pub mod token;
 pub mod up;
 pub mod wait;
+pub mod why;
 
 use devcluster::docker::Engine;
 
 use crate::api::Api;
-use crate::args::{Args, AuthWhat, Command, DeleteWhat};
+use crate::args::{self, Args, AuthWhat, Command, DeleteWhat};
 use crate::exit::Exit;
+use crate::output::{question, terminal};
 use crate::{Error, endpoint};
 
 /// Runs the command.
 pub async fn run(args: &Args) -> Result<Exit, Error> {
+    terminal::prepare(args.color);
     let dir = || endpoint::directory(&args.endpoint);
     let api = || -> Result<Api, Error> { Ok(endpoint::api(&args.endpoint)?) };
     match &args.command {
         Command::Up(flags) => up::up(&dir(), flags).await?,
         Command::Down(flags) => up::down::down(&dir(), flags).await?,
         Command::Supervise => devcluster::start::supervise(&dir()).await?,
-        Command::Status => return well(status::status(&dir(), &api()?).await?),
+        Command::Status { output } => return well(status::status(&dir(), &api()?, *output).await?),
         Command::Health(flags) => return well(health::health(flags, args.endpoint.ca.as_deref()).await?),
-        Command::Clear(flags) => clear(&flags.cluster).await?,
+        Command::Clear(flags) => clear(flags).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
         Command::Convert(flags) => spec::convert(flags)?,
         Command::Explain(flags) => spec::explain(flags)?,
@@ -57,8 +65,18 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Gate(flags) => rollout::gate(&api()?, flags).await?,
         Command::Drained(flags) => rollout::drained(&api()?, flags).await?,
         Command::Get(flags) => get::get(&api()?, &flags.what).await?,
+        Command::Ls(flags) => get::groups(&api()?, flags).await?,
+        Command::Ps(flags) => get::instances(&api()?, flags).await?,
+        Command::Describe(flags) => describe::describe(&api()?, &flags.what).await?,
+        Command::Why(flags) => {
+            return Ok(if why::why(&api()?, &flags.name).await? { Exit::Done } else { Exit::Failed });
+        }
+        Command::Doctor(flags) => {
+            return Ok(if doctor::doctor(&args.endpoint, flags.output).await { Exit::Done } else { Exit::Failed });
+        }
         Command::Delete(flags) => match &flags.what {
-            DeleteWhat::Podgroup { name, mode, waiting } => delete::delete(&api()?, name, *mode, waiting).await?,
+            Some(DeleteWhat::Podgroup(asked)) => delete::delete(&api()?, asked).await?,
+            None => delete::delete(&api()?, &flags.asked).await?,
         },
         Command::Scale(flags) => scale::scale(&api()?, flags).await?,
         Command::Start(flags) => operate::operate(&api()?, operate::InstanceOperation::Start, flags).await?,
@@ -85,6 +103,7 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         },
         Command::Audit(flags) => audit::audit(&api()?, &flags.what).await?,
         Command::Proxy(flags) => proxy::proxy(&api()?, flags).await?,
+        Command::Completion(flags) => completion::completion(flags.shell),
         Command::BusKeys(flags) => bus_keys::bus_keys(flags)?,
         Command::Ca(flags) => ca::ca(&flags.what)?,
         Command::Backup(flags) => backup::backup(&api()?, flags).await?,
@@ -99,7 +118,11 @@ fn well(is_well: bool) -> Result<Exit, Error> {
 }
 
 /// `deployctl clear`
-async fn clear(cluster: &str) -> Result<(), Error> {
+async fn clear(args::Clear { cluster, yes }: &args::Clear) -> Result<(), Error> {
+    // A script names the cluster and means it; a person may have mistyped.
+    if !yes && question::can_ask() {
+        confirm::ask(&format!("removes the containers and networks of {cluster} from this machine"), "--yes")?;
+    }
     let removed = Engine::connect().await?.remove_cluster(cluster).await?;
     println!("removed {} containers and {} networks of {cluster}", removed.containers, removed.networks);
     Ok(())

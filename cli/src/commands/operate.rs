@@ -11,7 +11,7 @@ use contract::time::Timestamp;
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
 use crate::commands::wait::{self, finish, first_read, retry};
-use crate::output::progress::{Progress, on_terminal};
+use crate::output::progress::Progress;
 use crate::output::table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub async fn operate(api: &Api, act: InstanceOperation, asked: &args::Operate) -
     let work = async {
         let group = known_group(api, name, asked.instance, &mut retry).await?;
         api.operate(name, word, asked.instance.unwrap_or(0), &mut retry).await?;
-        if !asked.waiting.waits(on_terminal()) {
+        if !asked.waiting.waits() {
             return Ok(None);
         }
         wait::settled(api, &group.spec.namespace, name, &mut retry).await?;
@@ -83,7 +83,7 @@ pub async fn operate(api: &Api, act: InstanceOperation, asked: &args::Operate) -
     let accepted = matches!(result, Ok(None));
     let text = if accepted { format!("{what} will be {done}") } else { format!("{what} {done}") };
     if let Some(group) = finish(&progress, result, &text)? {
-        println!("{}", table::instances(&group));
+        table::instances(&group).print();
     }
     Ok(())
 }
@@ -153,14 +153,15 @@ mod tests {
             from: "n1".to_owned(),
             to: Some(to.to_owned()),
             group: None,
+            all: true,
             instance: None,
             force: false,
             waiting: waiting(false),
         };
         let error = drift(&api, &to("n9")).await.unwrap_err();
-        assert!(matches!(&error, node::Error::Api(api::Error::NotFound(why)) if why.contains("\"n9\"")), "{error}");
-        let asked = args::Evacuate { node: "n7".to_owned(), waiting: waiting(false) };
-        assert!(matches!(evacuate(&api, &asked).await.unwrap_err(), node::Error::Api(api::Error::NotFound(_))));
+        assert!(matches!(&error, node::Error::Api(api::Error::NoNode(name)) if name == "n9"), "{error}");
+        let asked = args::Evacuate { node: "n7".to_owned(), yes: true, waiting: waiting(false) };
+        assert!(matches!(evacuate(&api, &asked).await.unwrap_err(), node::Error::Api(api::Error::NoNode(_))));
         assert!(served.await.unwrap().iter().all(|request| request.starts_with("GET ")));
     }
 
@@ -172,6 +173,7 @@ mod tests {
             from: "n1".to_owned(),
             to: Some("n2".to_owned()),
             group: Some("a.web.web".to_owned()),
+            all: false,
             instance: Some(2),
             force: true,
             waiting: waiting(false),

@@ -4,10 +4,12 @@
 //! the group, and what `apply` refuses is refused here.
 
 use contract::rollout_view::{InstanceChange, PlanView};
+use serde::Serialize;
 
 use crate::api::Api;
 use crate::args;
 use crate::commands::apply::{self, Error};
+use crate::document::difference::FieldChange;
 use crate::document::{self, Document};
 use crate::exit::Exit;
 use crate::output::{self, show};
@@ -22,9 +24,12 @@ pub enum PlanEffect {
 }
 
 /// A plan, and the fields in which the file differs from a group that exists.
+#[derive(Debug, Serialize)]
 pub(crate) struct Planned {
+    #[serde(flatten)]
     pub(crate) view: PlanView,
-    pub(crate) fields: Vec<String>,
+    #[serde(rename = "Fields", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fields: Vec<FieldChange>,
 }
 
 /// `deployctl plan`; returns the exit code.
@@ -33,7 +38,7 @@ pub async fn plan(api: &Api, asked: &args::PlanArgs) -> Result<Exit, Error> {
     let mut worst = PlanEffect::Unchanged;
     for document in &documents {
         let planned = planned(api, document).await?;
-        show(asked.output, &planned.view, || output::plan::plan(&planned));
+        show(asked.output, &planned, || output::plan::plan(&planned));
         worst = worst.max(planned.effect());
     }
     Ok(match worst {
@@ -49,7 +54,7 @@ async fn planned(api: &Api, document: &Document) -> Result<Planned, Error> {
         return Ok(Planned { view: api.plan(&document.spec).await?, fields: Vec::new() });
     };
     let (spec, difference) = apply::difference(document, &current.spec)?;
-    Ok(Planned { view: api.plan(&spec).await?, fields: difference.changed_fields() })
+    Ok(Planned { view: api.plan(&spec).await?, fields: difference.changes(&current.spec) })
 }
 
 impl Planned {

@@ -6,16 +6,16 @@ use contract::policy::{EVERY_NAMESPACE, NamespacePolicy, Policy};
 
 use crate::api::{self, Api, Retry};
 use crate::args::PolicyWhat;
-use crate::output::{show, table};
+use crate::output::{list, lists};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
 
 /// `deployctl policy`
 pub async fn policy(api: &Api, what: &PolicyWhat) -> Result<(), api::Error> {
     match what {
-        PolicyWhat::List { output } => {
-            let rows = api.policies().await?;
-            show(*output, &rows, || table::policies(&rows));
+        PolicyWhat::List { listing } => {
+            let read = async || Ok(lists::policies(&api.policies().await?));
+            list::show(*listing, read).await?;
         }
         PolicyWhat::Show { namespace } => {
             let row = api.policy(namespace).await?;

@@ -4,79 +4,133 @@ use std::path::Path;
 
 use contract::api::{Node, PodGroupLine, Quarantined};
 use contract::state::RunState;
+use serde::Serialize;
 
 use crate::api::{self, Api};
-use crate::output::{access, table};
+use crate::args::{ListOutput, Output};
+use crate::output::{self, access, lists, table};
 
 use crate::commands::up;
 use devcluster::state::{Child, Cluster};
 use devcluster::{child, probe};
 
-/// Prints everything; returns whether there are no problems.
-pub async fn status(dir: &Path, api: &Api) -> Result<bool, up::Error> {
-    let mut flaws = Vec::new();
-    if let Some(cluster) = Cluster::load(dir)?.filter(|cluster| cluster.supervisor.is_some()) {
-        processes(&cluster, &mut flaws).await;
-    }
-    let shown = over_api(api, &mut flaws).await;
-    if let Err(error) = shown {
-        if flaws.is_empty() {
-            return Err(error.into());
-        }
-        flaws.push(error.to_string());
-    }
-    for flaw in &flaws {
-        println!("not well: {flaw}");
-    }
-    if flaws.is_empty() {
-        println!("all is well");
-    }
-    Ok(flaws.is_empty())
+/// What `status` found.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Found {
+    well: bool,
+    problems: Vec<String>,
+    /// Empty while no scheduler leads.
+    leader: String,
+    term: u64,
+    /// Every client may do everything; none when the API does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    processes: Vec<Process>,
+    nodes: Vec<Node>,
+    pod_groups: Vec<PodGroupLine>,
 }
 
-async fn processes(cluster: &Cluster, flaws: &mut Vec<String>) {
+/// A process of the local cluster.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Process {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    ready: bool,
+    restarts: u32,
+    listens: String,
+}
+
+/// Prints everything; returns whether there are no problems.
+pub async fn status(dir: &Path, api: &Api, output: Output) -> Result<bool, up::Error> {
+    let mut found = Found::default();
+    if let Some(cluster) = Cluster::load(dir)?.filter(|cluster| cluster.supervisor.is_some()) {
+        processes(&cluster, &mut found).await;
+    }
+    let is_answered = match over_api(api, &mut found).await {
+        Ok(()) => true,
+        Err(error) if found.problems.is_empty() => return Err(error.into()),
+        Err(error) => {
+            found.problems.push(error.to_string());
+            false
+        }
+    };
+    found.well = found.problems.is_empty();
+    match output {
+        Output::Table => print(&found, is_answered),
+        Output::Json => output::print_json(&found),
+        Output::Yaml => output::print_yaml(&found),
+    }
+    Ok(found.well)
+}
+
+fn print(found: &Found, is_answered: bool) {
+    if !found.processes.is_empty() {
+        let mut table = table::plain(&["process", "pid", "ready", "restarts", "listens"]);
+        for Process { name, pid, ready, restarts, listens } in &found.processes {
+            let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+            let ready = if *ready { "yes" } else { "no" };
+            table.add_row([name.clone(), pid, ready.to_owned(), restarts.to_string(), listens.clone()]);
+        }
+        table.print();
+        println!("");
+    }
+    if is_answered {
+        match found.leader.as_str() {
+            "" => println!("leader: none\n"),
+            leader => println!("leader: {leader} (term {})\n", found.term),
+        }
+        for list in [output::node::list(&found.nodes), lists::groups(&found.pod_groups)] {
+            list.print(ListOutput::Table);
+            println!("");
+        }
+        if found.open == Some(true) {
+            println!("note: {}", access::OPEN);
+        }
+    }
+    for problem in &found.problems {
+        println!("not well: {problem}");
+    }
+    if found.well {
+        println!("all is well");
+    }
+}
+
+async fn processes(cluster: &Cluster, found: &mut Found) {
     if !cluster.supervisor.as_ref().is_some_and(child::runs) {
-        flaws.push(
+        found.problems.push(
             "the supervisor is gone, so crashed processes are not restarted; `deployctl up` starts it again".to_owned(),
         );
     }
     let not_ready = probe::not_ready(&probe::client(), &cluster.children).await;
-    let mut table = table::plain(&["process", "pid", "ready", "restarts", "listens"]);
-    for Child { name, pid, restarts, listen, .. } in &cluster.children {
-        let ready = !not_ready.iter().any(|(other, _)| other == name);
-        let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        let ready = if ready { "yes" } else { "no" };
-        table.add_row([name.clone(), pid, ready.to_owned(), restarts.to_string(), listen.clone()]);
-    }
-    println!("{}\n", table::text(&table));
-    flaws.extend(not_ready.into_iter().map(|(name, reason)| format!("{name}: {reason}")));
+    found.processes.extend(cluster.children.iter().map(|Child { name, pid, restarts, listen, .. }| Process {
+        name: name.clone(),
+        pid: *pid,
+        ready: !not_ready.iter().any(|(other, _)| other == name),
+        restarts: *restarts,
+        listens: listen.clone(),
+    }));
+    found.problems.extend(not_ready.into_iter().map(|(name, reason)| format!("{name}: {reason}")));
 }
 
-async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> {
+async fn over_api(api: &Api, found: &mut Found) -> Result<(), api::Error> {
     let cluster = api.cluster().await?;
-    if cluster.leader.is_empty() {
-        println!("leader: none\n");
-        flaws.push("no scheduler leads".to_owned());
-    } else {
-        println!("leader: {} (term {})\n", cluster.leader, cluster.term);
+    (found.leader, found.term) = (cluster.leader, cluster.term);
+    if found.leader.is_empty() {
+        found.problems.push("no scheduler leads".to_owned());
     }
-    flaws.extend(foreign_store(cluster.foreign_store));
-    flaws.extend(cluster.quarantined.iter().map(quarantined));
-    flaws.extend(cluster.warnings);
-    let nodes = api.nodes().await?;
-    println!("{}\n", table::nodes(&nodes));
-    flaws.extend(node_flaws(&nodes));
-    let groups = api.groups().await?;
-    if groups.is_empty() {
-        println!("no PodGroups\n");
-    } else {
-        println!("{}\n", table::groups(&groups));
-    }
-    flaws.extend(group_flaws(&groups));
+    found.problems.extend(foreign_store(cluster.foreign_store));
+    found.problems.extend(cluster.quarantined.iter().map(quarantined));
+    found.problems.extend(cluster.warnings);
+    found.nodes = api.nodes().await?;
+    found.problems.extend(node_flaws(&found.nodes));
+    found.pod_groups = api.groups().await?;
+    found.problems.extend(group_flaws(&found.pod_groups));
     // An open cluster works: scripts that check it during an upgrade must not fail.
-    if api.access().await.is_ok_and(|view| !view.enforced) {
-        println!("note: {}", access::OPEN);
-    }
+    found.open = api.access().await.ok().map(|view| !view.enforced);
     Ok(())
 }
 

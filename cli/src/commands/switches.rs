@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::api::{self, Api, Config, Retry};
 use crate::args::{ConstraintsWhat, EngineWhat, GuardWhat, NotifiesWhat};
+use crate::output::{list, lists, show};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
 
@@ -54,10 +55,13 @@ pub async fn guard(api: &Api, what: GuardWhat) -> Result<(), api::Error> {
 /// `deployctl constraints`
 pub async fn constraints(api: &Api, what: &ConstraintsWhat) -> Result<(), api::Error> {
     match what {
-        ConstraintsWhat::Get { kind } => match api.constraint(kind).await? {
-            Some(constraint) => println!("{}", constraint.expression()),
-            None => println!("no constraint of type {kind}"),
-        },
+        ConstraintsWhat::Get { kind, output } => {
+            let constraint = api.constraint(kind).await?;
+            show(*output, &constraint, || match &constraint {
+                Some(constraint) => constraint.expression(),
+                None => format!("no constraint of type {kind}"),
+            });
+        }
         ConstraintsWhat::Set { kind, value, equal, hard } => {
             let constraint = Constraint { kind: kind.clone(), equal: *equal, value: value.clone(), soft: !hard };
             api.constrain(&constraint, &mut retry()).await?;
@@ -74,9 +78,9 @@ pub async fn constraints(api: &Api, what: &ConstraintsWhat) -> Result<(), api::E
 /// `deployctl notifies`
 pub async fn notifies(api: &Api, what: &NotifiesWhat) -> Result<(), api::Error> {
     match what {
-        NotifiesWhat::List => {
-            let callbacks = api.callbacks().await?;
-            println!("{}", if callbacks.is_empty() { "no webhooks".to_owned() } else { callbacks.join("\n") });
+        NotifiesWhat::List { listing } => {
+            let read = async || Ok(lists::callbacks(&api.callbacks().await?));
+            list::show(*listing, read).await?;
         }
         NotifiesWhat::Add { url } => {
             api.add_callback(url, &mut retry()).await?;

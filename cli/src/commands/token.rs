@@ -9,7 +9,7 @@ use fabric::clock::Clock;
 
 use crate::api::{self, Api, Retry};
 use crate::args::{NewToken, TokenWhat};
-use crate::output::{access, show};
+use crate::output::{access, list};
 use crate::private_file;
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -35,13 +35,9 @@ pub enum Error {
 pub async fn token(api: &Api, what: &TokenWhat) -> Result<(), Error> {
     match what {
         TokenWhat::Create(asked) => create(api, asked).await?,
-        TokenWhat::List { output } => {
-            let tokens = api.tokens().await?;
-            let text = || match tokens.is_empty() {
-                true => "no tokens; `deployctl token create PRINCIPAL --role ROLE` makes one".to_owned(),
-                false => access::tokens(&tokens, Clock::start().now()),
-            };
-            show(*output, &tokens, text);
+        TokenWhat::List { listing } => {
+            let read = async || Ok(access::tokens(&api.tokens().await?, Clock::start().now()));
+            list::show(*listing, read).await?;
         }
         TokenWhat::Revoke { id } => {
             api.revoke_token(id, &mut Retry::for_span(RETRY_FOR, |_| {})).await?;

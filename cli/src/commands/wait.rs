@@ -32,7 +32,7 @@ pub async fn until_running(api: &Api, name: &str, instances: i64, deadline: Dead
     let mut retry = retry(&progress, deadline);
     let group = running(api, name, instances, &mut retry).await;
     let group = finish(&progress, group, &format!("PodGroup {name} is ready"))?;
-    println!("{}", table::instances(&group));
+    table::instances(&group).print();
     Ok(())
 }
 

@@ -23,7 +23,7 @@ fn within<'a>(word: &str, known: &[&'a str], most: usize) -> Option<&'a str> {
 }
 
 /// The number of letters to insert, remove or replace to turn one word into the other (Levenshtein).
-pub(super) fn distance(left: &str, right: &str) -> usize {
+pub(crate) fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (index, letter) in left.chars().enumerate() {

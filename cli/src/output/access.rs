@@ -7,6 +7,8 @@ use contract::access::table::{AccessView, TokenView};
 use contract::access::{Binding, Right, Role};
 use contract::time::Timestamp;
 
+use super::list::Column::Usual;
+use super::list::{Column, List};
 use super::table::{dash, one_line, plain, text};
 
 /// What an open cluster means, and the remedy.
@@ -30,28 +32,44 @@ fn listed(bindings: &[Binding]) -> String {
     bindings.iter().map(Binding::to_string).collect::<Vec<_>>().join(", ")
 }
 
+const TOKENS: [Column; 6] =
+    [Usual("id"), Usual("principal"), Usual("bindings"), Usual("created by"), Usual("created"), Usual("expires")];
+
 /// All tokens.
-pub fn tokens(tokens: &[TokenView], now: Timestamp) -> String {
-    let cells = |token: &TokenView| {
+pub(crate) fn tokens(tokens: &[TokenView], now: Timestamp) -> List {
+    let mut list = List::new(&TOKENS, "no tokens; `deployctl token create PRINCIPAL --role ROLE` makes one");
+    for token in tokens {
         let expired = if token.expires <= now { " (expired)" } else { "" };
-        [
+        let cells = [
             token.id.clone(),
             token.principal.clone(),
             listed(&token.bindings),
             dash(&token.by),
             token.created.to_string(),
             format!("{}{expired}", token.expires),
-        ]
-    };
-    rows(&["id", "principal", "bindings", "created by", "created", "expires"], tokens.iter().map(cells))
+        ];
+        list.add(&token.id, token, cells);
+    }
+    list
 }
 
+const JOIN_TOKENS: [Column; 7] = [
+    Usual("id"),
+    Usual("names"),
+    Usual("labels"),
+    Usual("uses left"),
+    Usual("replaces"),
+    Usual("created by"),
+    Usual("expires"),
+];
+
 /// All join tokens.
-pub fn join_tokens(tokens: &[JoinTokenView], now: Timestamp) -> String {
-    let cells = |token: &JoinTokenView| {
+pub(crate) fn join_tokens(tokens: &[JoinTokenView], now: Timestamp) -> List {
+    let mut list = List::new(&JOIN_TOKENS, "no join tokens; `deployctl node token create` makes one");
+    for token in tokens {
         let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let expired = if token.expires <= now { " (expired)" } else { "" };
-        [
+        let cells = [
             token.id.clone(),
             token.names.clone(),
             dash(&labels.join(",")),
@@ -59,9 +77,10 @@ pub fn join_tokens(tokens: &[JoinTokenView], now: Timestamp) -> String {
             if token.replace { "yes" } else { "no" }.to_owned(),
             dash(&token.by),
             format!("{}{expired}", token.expires),
-        ]
-    };
-    rows(&["id", "names", "labels", "uses left", "replaces", "created by", "expires"], tokens.iter().map(cells))
+        ];
+        list.add(&token.id, token, cells);
+    }
+    list
 }
 
 /// Whether access control is enforced, and which clients need no token.

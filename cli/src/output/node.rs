@@ -7,24 +7,42 @@ use contract::event::Event;
 use contract::node_view::NodeStatus;
 
 use crate::output::event;
+use crate::output::list::Column::{Usual, Wide};
+use crate::output::list::{Column, List};
 use crate::output::table::{self, bytes, dash, one_line};
 
+const COLUMNS: [Column; 10] = [
+    Usual("name"),
+    Usual("status"),
+    Usual("instances"),
+    Wide("containers"),
+    Usual("cpu"),
+    Usual("memory"),
+    Usual("engine"),
+    Usual("agent"),
+    Wide("address"),
+    Usual("labels"),
+];
+
 /// All nodes.
-pub(crate) fn list(nodes: &[Node]) -> String {
-    let mut table = table::plain(&["name", "status", "instances", "cpu", "memory", "engine", "agent", "labels"]);
+pub(crate) fn list(nodes: &[Node]) -> List {
+    let mut list = List::new(&COLUMNS, "no nodes");
     for node in nodes {
-        table.add_row([
+        let cells = [
             node.name.clone(),
             table::node_state(node),
             node.instances.to_string(),
+            node.containers.to_string(),
             format!("{}/{}", node.used_cpus, node.cpus),
             format!("{}/{}", bytes(node.used_memory), bytes(node.memory)),
             engine(node),
             dash(&node.agent_version),
+            dash(&node.address),
             labels(&table::given_labels(node)),
-        ]);
+        ];
+        list.add(&node.name, node, cells);
     }
-    table::text(&table)
+    list
 }
 
 /// One node with its instances and recent events.
@@ -118,7 +136,7 @@ mod tests {
     fn a_list_has_a_line_for_each_node() {
         let cordon = Some(Cordon { why: "disk".to_owned(), ..Cordon::default() });
         let down = Node { cordon, state: "lost".to_owned(), engine: "down".to_owned(), ..node() };
-        let text = list(&[node(), down]);
+        let text = table::text(&list(&[node(), down]).table(false));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["NAME", "STATUS", "INSTANCES", "CPU", "MEMORY", "ENGINE", "AGENT", "LABELS"]);
         assert_eq!(lines[1][..4], ["n1", "alive", "2", "0/4"]);

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
 use crate::commands::plan::{PlanEffect, Planned};
+use crate::output::difference;
 use crate::output::rollout::strategy;
 use crate::output::table::bytes;
 
@@ -15,10 +16,9 @@ pub(crate) fn plan(planned: &Planned) -> String {
     if planned.effect() == PlanEffect::Unchanged {
         return format!("{}: nothing would change", view.name);
     }
-    let verb = if view.is_new { "create" } else { "update" };
-    let mut text = format!("{}: would {verb} it, revision {} ({})\n", view.name, view.release, strategy(view.strategy));
-    if !fields.is_empty() {
-        let _ = writeln!(text, "  changed fields: {}", fields.join(", "));
+    let mut text = format!("{}: {}\n{}", view.name, headline_of(planned), difference::text(fields));
+    for note in &view.notes {
+        let _ = writeln!(text, "note: {note}");
     }
     changes(&view.changes, &mut text);
     let mut group = None;
@@ -39,6 +39,20 @@ pub(crate) fn plan(planned: &Planned) -> String {
         (false, _) => "Does not complete",
     };
     text + end
+}
+
+/// What the plan does with the group. Only a changed pod makes a new revision.
+fn headline_of(Planned { view, fields }: &Planned) -> String {
+    let has_new_pod = view.is_new || fields.is_empty() || fields.iter().any(|change| change.path.starts_with("Pod."));
+    let with = format!("revision {} ({})", view.release, strategy(view.strategy));
+    match fields.as_slice() {
+        [only] if only.path == "NumInstances" => {
+            format!("would scale it from {} to {} instances", only.before, only.after)
+        }
+        _ if view.is_new => format!("would create it, {with}"),
+        _ if has_new_pod => format!("would update it, {with}"),
+        _ => "would update it without a new revision".to_owned(),
+    }
 }
 
 /// Instances by change, the most severe change first.
@@ -168,8 +182,10 @@ fn ranges(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use contract::rollout::StrategyType;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::document::difference::FieldChange;
 
     fn counted(pairs: &[(&str, i64)]) -> BTreeMap<String, i64> {
         pairs.iter().map(|(unit, count)| ((*unit).to_owned(), *count)).collect()
@@ -215,6 +231,7 @@ mod tests {
             unplaced: Vec::new(),
             completes: true,
             warnings: vec!["cell-b: truncated".to_owned()],
+            notes: Vec::new(),
         }
     }
 
@@ -257,8 +274,34 @@ Completes if all new instances become ready";
         assert_eq!(plan(&of(same.clone())), "demo.web.web: nothing would change");
         assert_eq!(of(same.clone()).effect(), PlanEffect::Unchanged);
         assert_eq!(of(PlanView { is_new: true, ..same.clone() }).effect(), PlanEffect::Completes);
-        let other = Planned { view: same, fields: vec!["RestartPolicy".to_owned()] };
+        let other = Planned { view: same, fields: vec![change("RestartPolicy", json!(0), json!(1))] };
         assert_eq!(other.effect(), PlanEffect::Completes);
+    }
+
+    fn change(path: &str, before: Value, after: Value) -> FieldChange {
+        FieldChange { path: path.to_owned(), before, after }
+    }
+
+    #[test]
+    fn a_plan_begins_with_the_changed_fields_and_names_a_revision_only_when_there_is_a_new_one() {
+        let head = |fields: Vec<FieldChange>, lines: usize| {
+            let text = plan(&Planned { view: PlanView { notes: vec!["wait".to_owned()], ..view() }, fields });
+            text.lines().take(lines).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let number = || change("NumInstances", json!(2), json!(5));
+        let expected = ["demo.web.web: would scale it from 2 to 5 instances", "  ~ instances 2 => 5", "note: wait"];
+        assert_eq!(head(vec![number()], 3), expected);
+        let image = change("Pod.Containers[0].Image", json!("box:1"), json!("box:2"));
+        let expected = [
+            "demo.web.web: would update it, revision 6 (Beta)",
+            "  ~ image \"box:1\" => \"box:2\"",
+            "  ~ instances 2 => 5",
+            "note: wait",
+        ];
+        assert_eq!(head(vec![image, number()], 4), expected);
+        let patience = change("MinReadySeconds", Value::Null, json!(20));
+        let expected = ["demo.web.web: would update it without a new revision", "  + MinReadySeconds 20", "note: wait"];
+        assert_eq!(head(vec![patience], 3), expected);
     }
 
     #[test]

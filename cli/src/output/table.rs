@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::presets;
-use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
-use contract::policy::NamespacePolicy;
+use contract::api::{Node, Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
-use crate::commands::policy;
-use crate::output::terminal::inline;
+pub use crate::output::columns::{Table, plain, text};
 
 /// Labels that every agent adds from its Docker engine; too long for a table.
 const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "storagedriver"];
@@ -17,51 +14,54 @@ const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "s
 /// Longest description of an exit, in characters: the facts, and most of the last log line.
 const LONGEST_EXIT: usize = 160;
 
-/// A table whose cells are one line each, whatever text the API gave.
-#[derive(Debug)]
-pub struct Table(comfy_table::Table);
-
-impl Table {
-    pub fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.0.add_row(cells.into_iter().map(|cell| inline(&cell).into_owned()));
-    }
-}
-
-/// A table without lines: it reads well and `grep` and `awk` take it.
-pub fn plain(header: &[&str]) -> Table {
-    let mut table = comfy_table::Table::new();
-    table.load_style(presets::NOTHING).set_header(header.iter().map(|word| word.to_uppercase()));
-    Table(table)
-}
-
-/// The table as text, without the blanks around each line.
-pub fn text(table: &Table) -> String {
-    let whole = table.0.to_string();
-    whole.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect::<Vec<_>>().join("\n")
-}
-
 /// The instances of a group.
-pub fn instances(group: &PodGroupWithSpec) -> String {
+pub fn instances(group: &PodGroupWithSpec) -> Table {
     instances_at(group, now())
 }
 
-fn instances_at(group: &PodGroupWithSpec, now: Timestamp) -> String {
-    let mut table = plain(&["instance", "state", "node", "container", "address", "restarts", "error"]);
+fn instances_at(group: &PodGroupWithSpec, now: Timestamp) -> Table {
+    let mut table = plain(&["instance", "state", "node", "container", "address", "restarts", "age", "error"]);
     for pod in &group.pods {
-        let first = pod.containers.first();
-        let node = first.map_or("", |container| container.node_name.as_str());
-        let id: String = first.map_or("", |container| container.id.as_str()).chars().take(12).collect();
         table.add_row([
             pod.instance_no.to_string(),
             state_of(pod),
-            dash(node),
-            dash(&id),
+            dash(node_of(pod)),
+            dash(&container_of(pod)),
             dash(&address(pod)),
             pod.restart_count.to_string(),
+            age_of(pod, now),
             problem(pod, now),
         ]);
     }
-    text(&table)
+    table
+}
+
+/// The node of an instance; empty while it has none.
+pub fn node_of(pod: &Pod) -> &str {
+    pod.containers.first().map_or("", |container| container.node_name.as_str())
+}
+
+/// Docker's short id of the first container.
+pub fn container_of(pod: &Pod) -> String {
+    pod.containers.first().map_or("", |container| container.id.as_str()).chars().take(12).collect()
+}
+
+/// How long the first container has run.
+pub fn age_of(pod: &Pod, now: Timestamp) -> String {
+    pod.containers.first().map_or_else(|| age(Timestamp::NEVER, now), |first| age(first.runtime.state.started_at, now))
+}
+
+/// The time since `since` in one unit, `12s`, `5m`, `3h` or `4d`; a dash for never.
+pub fn age(since: Timestamp, now: Timestamp) -> String {
+    if !since.happened() {
+        return "-".to_owned();
+    }
+    match now.since(since).as_secs() {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// The problem of an instance in one line: its exit if it is down, otherwise its last error.
@@ -92,22 +92,6 @@ pub fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Groups in a list.
-pub fn groups(lines: &[PodGroupLine]) -> String {
-    let mut table = plain(&["podgroup", "namespace", "ready", "state", "version", "error"]);
-    for line in lines {
-        table.add_row([
-            line.name.clone(),
-            line.namespace.clone(),
-            format!("{}/{}", ready(line), line.num_instances),
-            word(line.state).to_owned(),
-            line.version.to_string(),
-            one_line(&line.last_error),
-        ]);
-    }
-    text(&table)
-}
-
 /// Ready instances of a group; older schedulers report only running ones.
 pub fn ready(line: &PodGroupLine) -> u32 {
     line.ready.unwrap_or(line.running)
@@ -117,27 +101,15 @@ pub fn ready(line: &PodGroupLine) -> u32 {
 pub fn dependency(pods: &BTreeMap<String, Vec<Pod>>) -> String {
     let mut table = plain(&["serves", "node", "state", "container", "address", "restarts", "error"]);
     for (namespace, pod) in pods.iter().flat_map(|(namespace, pods)| pods.iter().map(move |pod| (namespace, pod))) {
-        let first = pod.containers.first();
-        let id: String = first.map_or("", |container| container.id.as_str()).chars().take(12).collect();
         table.add_row([
             namespace.clone(),
-            dash(first.map_or("", |container| container.node_name.as_str())),
+            dash(node_of(pod)),
             state_of(pod),
-            dash(&id),
+            dash(&container_of(pod)),
             dash(&address(pod)),
             pod.restart_count.to_string(),
             problem(pod, now()),
         ]);
-    }
-    text(&table)
-}
-
-/// Messages that could not be delivered.
-pub fn dead_letters(letters: &[Letter]) -> String {
-    let mut table = plain(&["at", "subject", "reason", "payload"]);
-    for letter in letters {
-        let (reason, payload) = (one_line(&letter.reason), one_line(&letter.payload));
-        table.add_row([letter.at.to_string(), letter.subject.clone(), reason, payload]);
     }
     text(&table)
 }
@@ -156,34 +128,6 @@ pub fn given_labels(node: &Node) -> BTreeMap<String, String> {
     given.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Policies of namespaces.
-pub fn policies(rows: &[NamespacePolicy]) -> String {
-    let mut table = plain(&["namespace", "level", "exceptions"]);
-    for row in rows {
-        let exceptions = policy::exceptions(&row.policy).join(" ");
-        table.add_row([row.namespace.clone(), row.policy.level.to_string(), exceptions]);
-    }
-    text(&table)
-}
-
-/// Nodes.
-pub fn nodes(nodes: &[Node]) -> String {
-    let mut table = plain(&["node", "state", "engine", "containers", "memory", "cpus", "labels"]);
-    for node in nodes {
-        let labels: Vec<String> = given_labels(node).iter().map(|(key, value)| format!("{key}={value}")).collect();
-        table.add_row([
-            node.name.clone(),
-            node_state(node),
-            node.engine.clone(),
-            node.containers.to_string(),
-            format!("{}/{}", bytes(node.used_memory), bytes(node.memory)),
-            format!("{}/{}", node.used_cpus, node.cpus),
-            labels.join(","),
-        ]);
-    }
-    text(&table)
-}
-
 /// The word for a state.
 pub fn word(state: RunState) -> &'static str {
     match state {
@@ -200,7 +144,7 @@ pub fn word(state: RunState) -> &'static str {
     }
 }
 
-fn state_of(pod: &Pod) -> String {
+pub fn state_of(pod: &Pod) -> String {
     let health = match pod.healthst {
         HealthState::None => "",
         HealthState::Starting => " (starting)",
@@ -275,10 +219,10 @@ mod tests {
         assert_eq!(address(&pod), "127.0.0.1:32768");
         let group =
             PodGroupWithSpec { pods: vec![pod, Pod { instance_no: 2, ..Pod::default() }], ..Default::default() };
-        let table = instances(&group);
+        let table = text(&instances(&group));
         let row = |n: usize| table.lines().nth(n).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(row(1), "1 running node-1 0123456789ab 127.0.0.1:32768 0");
-        assert_eq!(row(2), "2 pending - - - 0");
+        assert_eq!(row(1), "1 running node-1 0123456789ab 127.0.0.1:32768 0 -");
+        assert_eq!(row(2), "2 pending - - - 0 -");
     }
 
     #[test]
@@ -303,8 +247,16 @@ mod tests {
         let pod = Pod { instance_no: 6, state: RunState::Exit, exit: Some(exit), ..Pod::default() };
         let words = "exited (3) 12 s ago, 5 restarts, next attempt in 8 s: cannot open /etc/app.conf";
         assert_eq!(unready(&pod, at(12)), format!("instance 6 {words}"));
-        let table = instances_at(&PodGroupWithSpec { pods: vec![pod], ..Default::default() }, at(12));
+        let table = text(&instances_at(&PodGroupWithSpec { pods: vec![pod], ..Default::default() }, at(12)));
         assert!(table.lines().nth(1).is_some_and(|row| row.ends_with(words)), "{table}");
+    }
+
+    #[test]
+    fn an_age_has_one_unit() {
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        let ages = [5, 119, 120, 7_200, 172_800].map(|seconds| age(now - std::time::Duration::from_secs(seconds), now));
+        assert_eq!(ages, ["5s", "119s", "2m", "2h", "2d"]);
+        assert_eq!(age(Timestamp::NEVER, now), "-");
     }
 
     #[test]

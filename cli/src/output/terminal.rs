@@ -7,6 +7,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+use crate::args::Colour;
 
 macro_rules! println {
     ($($text:tt)*) => { $crate::output::terminal::print(&format!($($text)*)) };
@@ -26,6 +29,67 @@ pub fn print_error(text: &str) {
     std::eprintln!("{}", lines(text));
 }
 
+/// Standard output as a terminal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Display {
+    /// Columns; none where output is not cut.
+    width: Option<usize>,
+    has_colours: bool,
+}
+
+/// Set once, before the first output. Unset, as in unit tests, output is neither cut nor coloured.
+static DISPLAY: OnceLock<Display> = OnceLock::new();
+
+/// Looks at the terminal, for the tables of this run.
+pub(crate) fn prepare(colour: Colour) {
+    let is_terminal = std::io::stdout().is_terminal();
+    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let has_colours = match colour {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => is_terminal && !wants_none && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+    };
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok().filter(|_| is_terminal);
+    let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    // A second call changes nothing.
+    let _ = DISPLAY.set(Display { width, has_colours });
+}
+
+fn display() -> Display {
+    DISPLAY.get().copied().unwrap_or_default()
+}
+
+/// The width that tables may have; none when standard output is not a terminal.
+pub(crate) fn width() -> Option<usize> {
+    display().width
+}
+
+/// How a part of a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Plain,
+    Warning,
+    Bad,
+}
+
+/// A part of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) text: String,
+    pub(crate) paint: Paint,
+}
+
+/// Prints a line with colours. Only these sequences of ours reach the terminal; those in the texts are shown as escapes.
+pub(crate) fn print_spans(spans: &[Span]) {
+    let has_colours = display().has_colours;
+    let painted = |span: &Span| match (has_colours, span.paint) {
+        (true, Paint::Bad) => format!("\x1b[31m{}\x1b[0m", inline(&span.text)),
+        (true, Paint::Warning) => format!("\x1b[33m{}\x1b[0m", inline(&span.text)),
+        (false, _) | (true, Paint::Plain) => inline(&span.text).into_owned(),
+    };
+    std::println!("{}", spans.iter().map(painted).collect::<String>());
+}
+
 /// Prints a question to standard error and leaves the cursor behind it.
 pub(crate) fn prompt(text: &str) {
     std::eprint!("{}", lines(text));
@@ -42,6 +106,11 @@ pub(crate) fn print_log(head: &str, line: &str) {
 
 fn inert_log(line: &str) -> Cow<'_, str> {
     escape(line, |c| c != '\t' && is_control(c))
+}
+
+/// Prints a script that deployctl made itself, byte for byte: it holds no text of the API.
+pub(crate) fn print_script(script: &str) {
+    std::println!("{}", script.trim_end());
 }
 
 /// Prints JSON for other programs. A terminal may show it too, and JSON escapes only some control characters.

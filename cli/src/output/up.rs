@@ -13,7 +13,8 @@ use devcluster::state::Cluster;
 /// The demo, the URLs and what to try next.
 pub fn cluster(dir: &Path, cluster: &Cluster, demo: Option<&PodGroupWithSpec>) {
     if let Some(group) = demo {
-        println!("\n{}\n{}", group.spec.name, table::instances(group));
+        println!("\n{}", group.spec.name);
+        table::instances(group).print();
     }
     println!("\nAPI       {}", cluster.api.join("  "));
     println!("nodes     {}", cluster.nodes.join("  "));

@@ -108,7 +108,7 @@ async fn an_instance_that_is_not_there_was_not_started() {
 async fn instances_have_left_a_node_when_the_node_has_none_of_them_any_more() {
     let nodes = ("GET /api/nodes", 200, json!([{"Name": "n1"}]));
     let (there, other) = (pod("a.web.web.v0-i1-d0", "a.web.web", false), pod("b.web.web.v0-i1-d0", "b.web.web", false));
-    for (words, change) in [("drift --from n1", ok(NODES)), ("evacuate n1", ok("DELETE /api/nodes"))] {
+    for (words, change) in [("drift --from n1 --all", ok(NODES)), ("evacuate n1 --yes", ok("DELETE /api/nodes"))] {
         let asked =
             [nodes.clone(), change, (GROUPS, 200, line("")), (NODE, 200, node(&[there.clone(), other.clone()]))];
         let ended = run(&asked, &format!("{words} --wait --timeout 1s")).await;
@@ -135,7 +135,7 @@ async fn a_drift_names_the_instances_that_are_bound_to_their_data() {
     let nodes = ("GET /api/nodes", 200, json!([{"Name": "n1"}]));
     let bound = (NODE, 200, node(&[pod("a.db.db.v0-i1-d0", "a.db.db", true)]));
     let answers = [nodes, ok(NODES), (GROUPS, 200, line("")), bound];
-    let ended = run(&answers, "drift --from n1 --wait --timeout 20s").await;
+    let ended = run(&answers, "drift --from n1 --all --wait --timeout 20s").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("a.db.db.v0-i1-d0") && ended.err.contains("drift --from n1 --force"), "{ended:?}");
 }

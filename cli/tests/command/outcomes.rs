@@ -31,7 +31,7 @@ fn assert_one_key(server: &Server) {
 #[tokio::test]
 async fn an_outcome_that_is_unknown_stays_unknown_while_later_attempts_are_not_decided() {
     let server = Server::start(&[unknown(), unreachable(), (OPERATION, 404, json!({"message": "not decided"}))]).await;
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "1s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "1s"]).await;
     assert_eq!(ended.code, Some(6), "{ended:?}");
     assert_one_key(&server);
     let key = &server.keys()[0];
@@ -45,7 +45,7 @@ async fn a_definite_refusal_of_a_retry_is_final_and_reported_as_it_is() {
         let refused = (CHANGE, status, json!({"message": "NumInstances: too many"}));
         let undecided = (OPERATION, 404, json!({"message": "not decided"}));
         let server = Server::start(&[unknown(), refused, undecided, decided("refused", "too many")]).await;
-        let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+        let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "20s"]).await;
         assert_eq!(ended.code, Some(code), "{status}: {ended:?}");
         assert_eq!(server.keys().len(), 2, "{status}: one retry");
         assert_one_key(&server);
@@ -59,7 +59,7 @@ async fn a_refused_retry_names_the_earlier_attempt_only_while_that_is_undecided(
     let undecided = (OPERATION, 404, json!({"message": "not decided"}));
     let server = Server::start(&[unknown(), refused.clone(), undecided.clone()]).await;
     let started = Instant::now();
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "20s"]).await;
     assert_eq!(ended.code, Some(6), "{ended:?}");
     assert!(started.elapsed() < Duration::from_secs(10) && server.keys().len() == 2, "{:?}", started.elapsed());
     let key = &server.keys()[0];
@@ -67,7 +67,7 @@ async fn a_refused_retry_names_the_earlier_attempt_only_while_that_is_undecided(
         assert!(ended.err.contains(part), "{part}: {ended:?}");
     }
     let server = Server::start(&[unknown(), refused, undecided, decided("accepted", "")]).await;
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "20s"]).await;
     assert!(ended.code == Some(0) && server.keys().len() == 2, "the earlier attempt was accepted: {ended:?}");
 }
 
@@ -82,7 +82,7 @@ async fn a_change_beyond_the_limit_of_a_client_is_sent_again_after_the_time_the_
         let (what, _, body) = too_many(CHANGE);
         let server = Server::start(&[(what, status, body), (CHANGE, 202, json!({"message": "ok"}))]).await;
         let started = Instant::now();
-        let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+        let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "20s"]).await;
         assert_eq!((ended.code, server.keys().len()), (Some(0), 2), "{status}: {ended:?}");
         assert!(started.elapsed() >= Duration::from_secs(1), "{status}: {:?}", started.elapsed());
         assert_one_key(&server);
@@ -93,7 +93,7 @@ async fn a_change_beyond_the_limit_of_a_client_is_sent_again_after_the_time_the_
 async fn a_limit_that_lasts_until_the_deadline_is_exit_code_5_with_the_text_of_the_api() {
     let server = Server::start(&[too_many(CHANGE)]).await;
     let started = Instant::now();
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "3s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "3s"]).await;
     assert!(ended.code == Some(5) && ended.err.contains("too many requests in flight of this address"), "{ended:?}");
     assert!((3..5).contains(&server.keys().len()), "one attempt per second: {}", server.keys().len());
     assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
@@ -133,17 +133,17 @@ async fn a_read_beyond_the_rate_of_a_client_is_sent_again_unless_the_api_asks_fo
 #[tokio::test]
 async fn the_operations_of_the_api_resolve_an_unknown_outcome() {
     let server = Server::start(&[unknown(), unreachable(), decided("accepted", "")]).await;
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "20s"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let server = Server::start(&[unknown(), unreachable(), decided("refused", "no such group")]).await;
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "20s"]).await;
     assert!(ended.code == Some(1) && ended.err.contains("no such group"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn an_api_that_never_accepted_anything_is_reported_as_such() {
     let server = Server::start(&[unreachable()]).await;
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "1s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "1s"]).await;
     assert!(ended.code == Some(5) && ended.err.contains("nothing was accepted"), "{ended:?}");
     assert_one_key(&server);
 }
@@ -152,7 +152,7 @@ async fn an_api_that_never_accepted_anything_is_reported_as_such() {
 async fn a_request_without_an_answer_has_an_unknown_outcome_and_ends_at_the_deadline() {
     let server = Server::start(&[(CHANGE, NEVER, json!({}))]).await;
     let started = Instant::now();
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "1s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "1s"]).await;
     assert_eq!(ended.code, Some(6), "{ended:?}");
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
@@ -161,7 +161,7 @@ async fn a_request_without_an_answer_has_an_unknown_outcome_and_ends_at_the_dead
 async fn a_change_that_no_scheduler_has_decided_has_an_unknown_outcome() {
     let queued = (CHANGE, 202, json!({"queued": true, "operation": "{key}"}));
     let server = Server::start(&[queued, (OPERATION, 404, json!({"message": "not decided"}))]).await;
-    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "1s"]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--detach", "--timeout", "1s"]).await;
     assert!(ended.code == Some(6) && ended.err.contains("no scheduler has decided it yet"), "{ended:?}");
 }
 
@@ -198,12 +198,12 @@ async fn a_deletion_is_called_deleted_only_when_the_group_is_gone() {
     let listed = json!({"PodGroups": [{"Name": "a.web.web", "Operation": "Removing"}]});
     let deletes = ("DELETE /api/podgroups", 202, json!({"message": "ok"}));
     let server = Server::start(&[deletes.clone(), (GROUPS, 200, listed.clone())]).await;
-    let ended = server.run(&["delete", "podgroup", "a.web.web"]).await;
+    let ended = server.run(&["delete", "podgroup", "a.web.web", "--detach"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.err.contains("deletion accepted") && !ended.err.contains("deleted"), "{ended:?}");
     let gone = [(GROUPS, 404, json!({})), (GROUPS, 200, listed), (GROUPS, 404, json!({})), (GROUPS, 200, json!({}))];
     let server = Server::start(&[&[deletes][..], &gone].concat()).await;
-    let ended = server.run(&["delete", "podgroup", "a.web.web", "--wait"]).await;
+    let ended = server.run(&["delete", "podgroup", "a.web.web"]).await;
     assert!(ended.code == Some(0) && ended.err.contains("PodGroup a.web.web deleted"), "{ended:?}");
 }
 

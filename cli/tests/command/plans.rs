@@ -92,7 +92,7 @@ async fn a_change_that_touches_no_instance_is_a_change() {
     let document = format!("{POD}RestartPolicy: onfail\nMinReadySeconds: 20\n");
     let ended = planned(&server, &document, &["plan", "--detailed-exitcode"]).await;
     assert_eq!(ended.code, Some(10), "{ended:?}");
-    assert!(ended.out.contains("changed fields: MinReadySeconds, RestartPolicy"), "{ended:?}");
+    assert!(ended.out.contains("  + MinReadySeconds 20\n  ~ restart never => onfail\n"), "{ended:?}");
 }
 
 #[tokio::test]

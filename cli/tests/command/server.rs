@@ -34,6 +34,8 @@ struct Script {
     asked: Vec<(String, String)>,
     /// The idempotency keys of the changes, in the order they were asked for.
     keys: Vec<String>,
+    /// The users that the changes name.
+    users: Vec<String>,
     /// The header `Authorization` of every request; empty where there was none.
     authorizations: Vec<String>,
     /// The id of the restore that was sent last; `{restore}` in an answer stands for it.
@@ -103,6 +105,11 @@ impl Server {
     /// The idempotency keys of all changes, in order.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.script.lock().expect("the server does not panic").keys.clone()
+    }
+
+    /// The users that the changes name, in order.
+    pub(crate) fn users(&self) -> Vec<String> {
+        self.script.lock().expect("the server does not panic").users.clone()
     }
 
     /// The header `Authorization` of every request, in order.
@@ -178,6 +185,8 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let key = parts.headers.get("Idempotency-Key").and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
     let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     script.lock().expect("the server does not panic").authorizations.push(authorization.to_owned());
+    let user = parts.headers.get("X-Deployd-User").and_then(|user| user.to_str().ok()).map(str::to_owned);
+    script.lock().expect("the server does not panic").users.extend(user);
     let (status, body) = next(&script, &what, &query, &body, &key);
     let restore = script.lock().expect("the server does not panic").restore.clone();
     if status == NEVER {

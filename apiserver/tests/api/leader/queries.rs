@@ -160,6 +160,8 @@ fn line(spec: &PodGroupSpec) -> GroupLine {
         last_error: String::new(),
         ready: None,
         overdue: Vec::new(),
+        images: Vec::new(),
+        created_at: Timestamp::NEVER,
     }
 }
 

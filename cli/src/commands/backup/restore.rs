@@ -3,7 +3,7 @@
 //! deployctl verifies the whole file before it sends anything. The scheduler stages the parts and verifies them again before the
 //! last step, which is the only one that changes the state. An interrupted restore has changed nothing and can be repeated.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
 use crate::commands::wait;
 use crate::output::progress::Progress;
-use crate::output::terminal;
+use crate::output::question::is_confirmed_in_full;
 
 /// Agents report their containers within seconds; wait no longer than this to count them.
 const UNTIL_COUNTED: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ pub async fn restore(api: &Api, asked: &args::Restore) -> Result<(), Error> {
     if present.groups > 0 && !asked.replace {
         return Err(Error::NotEmpty { groups: present.groups });
     }
-    if !asked.yes && !is_confirmed() {
+    if !asked.yes && !is_confirmed_in_full("Restore it?") {
         return Err(Error::Unconfirmed);
     }
     let progress = Progress::start("sending the backup");
@@ -80,15 +80,6 @@ fn describe(backup: &Backup, present: &ClusterStatus) -> Contents {
     eprintln!("  contains  {contents}");
     eprintln!("  replaces  {} PodGroups with {} instances", present.groups, present.instances);
     contents
-}
-
-fn is_confirmed() -> bool {
-    if !io::stdin().is_terminal() {
-        return false;
-    }
-    terminal::prompt("Restore it? Type `yes` to continue: ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
 }
 
 /// Sends every part and the final step; returns the cluster's status once a leader has restored it.

@@ -8,7 +8,7 @@ use fabric::clock::Clock;
 use crate::api::Api;
 use crate::args::{self, JoinTokenWhat};
 use crate::commands::token::only_once;
-use crate::output::{access, show};
+use crate::output::{access, list};
 
 use super::{Error, retry};
 
@@ -16,13 +16,9 @@ use super::{Error, retry};
 pub(super) async fn token(api: &Api, what: &JoinTokenWhat) -> Result<(), Error> {
     match what {
         JoinTokenWhat::Create(asked) => create(api, asked).await?,
-        JoinTokenWhat::List { output } => {
-            let tokens = api.join_tokens().await?;
-            let text = || match tokens.is_empty() {
-                true => "no join tokens; `deployctl node token create` makes one".to_owned(),
-                false => access::join_tokens(&tokens, Clock::start().now()),
-            };
-            show(*output, &tokens, text);
+        JoinTokenWhat::List { listing } => {
+            let read = async || Ok(access::join_tokens(&api.join_tokens().await?, Clock::start().now()));
+            list::show(*listing, read).await?;
         }
         JoinTokenWhat::Revoke { id } => {
             api.revoke_join_token(id, &mut retry()).await?;

@@ -10,8 +10,8 @@ use contract::name::NodeName;
 
 use crate::api::{self, Api, Retry};
 use crate::args::{NodeWhat, labels};
-use crate::commands::{token, wait};
-use crate::output::{self, show};
+use crate::commands::{confirm, get, token, wait};
+use crate::output::{self, list, show};
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
 /// Events of a node that are shown.
@@ -23,6 +23,8 @@ pub enum Error {
     Api(#[from] api::Error),
     #[error(transparent)]
     Token(#[from] token::Error),
+    #[error(transparent)]
+    Unconfirmed(#[from] confirm::Unconfirmed),
     #[error("--labels: {0:?} sets no label; write KEY=VALUE")]
     Label(String),
     #[error(
@@ -38,9 +40,9 @@ pub enum Error {
 /// `deployctl node`
 pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
     match what {
-        NodeWhat::List { output } => {
-            let nodes = api.nodes().await?;
-            show(*output, &nodes, || if nodes.is_empty() { "no nodes".to_owned() } else { output::node::list(&nodes) });
+        NodeWhat::List { selector, listing } => {
+            let read = async || Ok(output::node::list(&get::nodes(api, None, selector.as_ref()).await?));
+            list::show(*listing, read).await?;
         }
         NodeWhat::Show { node, output } => {
             let status = api.node(node).await?;
@@ -76,7 +78,7 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
 async fn remove(api: &Api, node: &NodeName, force: bool) -> Result<(), Error> {
     api.remove_node(node, force, &mut retry()).await?;
     match wait::read(&mut retry(), async || api.node(node).await).await {
-        Err(api::Error::NotFound(_)) => println!("{node} is removed"),
+        Err(api::Error::NoNode(_)) => println!("{node} is removed"),
         Ok(status) => {
             println!("{node} is being removed after {} instances have moved", status.pods.len());
         }

@@ -5,43 +5,61 @@ use contract::rollout_view::{RevisionView, RevisionsView};
 
 use super::Error;
 use crate::api::{self, Api};
-use crate::args;
-use crate::output::show;
-use crate::output::table::{self, dash, one_line};
+use crate::args::{self, ListOutput};
+use crate::output::list::Column::{Usual, Wide};
+use crate::output::list::{self, Column, List};
+use crate::output::table::{dash, one_line};
+use crate::output::{print_json, print_yaml};
 
 /// `deployctl rollout history`
 pub async fn history(api: &Api, asked: &args::History) -> Result<(), Error> {
-    let view = api.revisions(&asked.name).await?;
     let Some(number) = asked.revision else {
-        show(asked.output, &view, || shown(&view));
-        return Ok(());
+        let read = async || Ok(shown(&api.revisions(&asked.name).await?));
+        return Ok(list::show(asked.listing, read).await?);
     };
+    let view = api.revisions(&asked.name).await?;
     let Some(revision) = view.revisions.iter().find(|revision| revision.revision == number) else {
         return Err(api::Error::NotFound(unknown(&view, number)).into());
     };
-    show(asked.output, revision, || one(revision));
+    match asked.listing.output {
+        ListOutput::Table | ListOutput::Wide => println!("{}", one(revision)),
+        ListOutput::Yaml => print_yaml(revision),
+        ListOutput::Json => print_json(revision),
+        ListOutput::Name => println!("{number}"),
+    }
     Ok(())
 }
 
+const COLUMNS: [Column; 8] = [
+    Usual("revision"),
+    Usual("at"),
+    Usual("by"),
+    Usual("outcome"),
+    Wide("ended"),
+    Usual("instances"),
+    Usual("images"),
+    Usual("cause"),
+];
+
 /// All revisions, the newest last; a star marks the target of the group.
-fn shown(view: &RevisionsView) -> String {
-    if view.revisions.is_empty() {
-        return format!("PodGroup {} has no revisions yet", view.name);
-    }
-    let mut table = table::plain(&["revision", "at", "by", "outcome", "instances", "images", "cause"]);
+fn shown(view: &RevisionsView) -> List {
+    let mut list = List::new(&COLUMNS, "no revisions yet");
     for revision in &view.revisions {
         let star = if revision.revision == view.current { "*" } else { "" };
-        table.add_row([
+        let ended = if revision.ended_at.happened() { revision.ended_at.to_string() } else { "-".to_owned() };
+        let cells = [
             format!("{}{star}", revision.revision),
             revision.at.to_string(),
             user(revision),
             outcome(revision),
+            ended,
             revision.instances.to_string(),
             dash(&images(revision)),
             one_line(&revision.cause),
-        ]);
+        ];
+        list.add(&revision.revision.to_string(), revision, cells);
     }
-    table::text(&table)
+    list.within(view)
 }
 
 fn one(revision: &RevisionView) -> String {
@@ -89,6 +107,7 @@ fn unknown(view: &RevisionsView, number: u32) -> String {
 mod tests {
     use super::*;
     use crate::output::rollout::tests::revision;
+    use crate::output::table;
 
     fn view() -> RevisionsView {
         let first = RevisionView {
@@ -103,8 +122,10 @@ mod tests {
 
     #[test]
     fn the_history_shows_time_user_cause_and_outcome() {
-        let rows: Vec<String> =
-            shown(&view()).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let rows: Vec<String> = table::text(&shown(&view()).table(false))
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
         assert_eq!(rows[1], "1 1970-01-01T00:00:00Z alice RolledBack 1 deployd/demo:1 a ticket");
         assert_eq!(rows[2], "2* 1970-01-01T00:00:00Z automatic rollback InProgress, a copy of 0 2 deployd/demo:2");
     }

@@ -11,7 +11,6 @@ use self::outcome::{RolloutOutcome, judge};
 use crate::api::{self, Api, Deadline, Retry};
 use crate::args::{self, Output, RolloutWhat};
 use crate::commands::wait;
-use crate::output::progress::on_terminal;
 use crate::output::{self, show};
 
 /// How long to retry a command; only `status` and `undo` wait for instances, with deadlines of their own.
@@ -91,7 +90,8 @@ async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
     let mut retry = Retry::until(deadline, |_| {});
-    if !asked.force && wait::first_read(&mut retry, async || api.rollout(name).await).await?.is_paused {
+    let is_paused = wait::first_read(&mut retry, async || api.rollout(name).await).await?.is_paused;
+    if is_paused && !asked.force {
         return Err(Error::Paused { name: name.to_owned() });
     }
     let mut with = Vec::new();
@@ -101,7 +101,8 @@ async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     api.control_rollout(name, "undo", &with, &mut retry).await?;
     let release = wait::read(&mut retry, async || api.rollout(name).await).await?.release;
     println!("rolling back PodGroup {name} (revision {release})");
-    if asked.waiting.waits(on_terminal()) {
+    // The rollback of a paused group begins when a user resumes it.
+    if asked.waiting.waits() && !is_paused {
         let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
         return ended(followed, Output::Table);
     }

@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use crate::api::{self, Api};
-use crate::args::Up;
+use crate::args::{Output, Up};
 use crate::commands::status;
 use crate::endpoint;
 use crate::output;
@@ -132,7 +132,7 @@ async fn already_running(dir: &Path, asked: &Up) -> Result<(), Error> {
         }
     };
     eprintln!("a cluster of {} nodes is already running in {}:", cluster.nodes.len(), dir.display());
-    let well = status::status(dir, &Api::new(&endpoint::urls(&cluster))?).await?;
+    let well = status::status(dir, &Api::new(&endpoint::urls(&cluster))?, Output::Table).await?;
     eprintln!("`deployctl status` shows it again, `deployctl down` stops it");
     if well { Ok(()) } else { Err(Error::Unwell(dir.to_owned())) }
 }

@@ -31,7 +31,7 @@ async fn deployctl_plans_follows_confirms_and_undoes_with_documented_exit_codes(
 
     ends(&cluster, 3, &["rollout", "status", NAME], "").await;
     ends(&cluster, 10, &["plan", "--detailed-exitcode", "-f", path(&first)], NAME).await;
-    ends(&cluster, 0, &["apply", "-f", path(&first)], NAME).await;
+    ends(&cluster, 0, &["apply", "--detach", "-f", path(&first)], NAME).await;
     let release = Rollout::of(&cluster, NAME).await;
     waits(&release, 0).await;
     ends(&cluster, 5, &["rollout", "status", NAME, "--timeout", "1s"], "rollout confirm").await;
@@ -45,7 +45,7 @@ async fn deployctl_plans_follows_confirms_and_undoes_with_documented_exit_codes(
     let plan: PlanView = serde_json::from_slice(&planned.stdout).expect("a PlanView");
     assert_eq!((plan.release, plan.completes, plan.changes.len()), (1, true, 3), "{plan:#?}");
     let before = release.exactly(3).await;
-    ends(&cluster, 0, &["apply", "--cause", "the second one", "-f", path(&second)], NAME).await;
+    ends(&cluster, 0, &["apply", "--detach", "--cause", "the second one", "-f", path(&second)], NAME).await;
     waits(&release, 1).await;
     let now = release.exactly(3).await;
     let touched = now.iter().filter(|container| !before.contains(container)).count();
@@ -54,7 +54,7 @@ async fn deployctl_plans_follows_confirms_and_undoes_with_documented_exit_codes(
     ends(&cluster, 0, &["rollout", "confirm", NAME, "--release", "1", "--group", "1"], "").await;
     ends(&cluster, 0, &["rollout", "status", NAME, "--release", "1"], "").await;
 
-    ends(&cluster, 0, &["apply", "-f", path(&broken)], NAME).await;
+    ends(&cluster, 0, &["apply", "--detach", "-f", path(&broken)], NAME).await;
     ends(&cluster, 1, &["rollout", "status", NAME], "undo").await;
     ends(&cluster, 0, &["rollout", "undo", NAME, "--cause", "it was broken", "--wait"], "").await;
     for told in ["the second one", "it was broken", "Superseded"] {

@@ -30,6 +30,10 @@ impl Timestamp {
     pub fn happened(self) -> bool {
         self != Self::NEVER
     }
+    /// The opposite of [`Timestamp::happened`], by reference for serde.
+    pub fn is_never(&self) -> bool {
+        !self.happened()
+    }
     /// Time since `earlier`; zero when this is before it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -220,6 +220,12 @@ pub struct PodGroupLine {
     /// Instances that have not become ready in time; truncated when there are many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overdue: Vec<Overdue>,
+    /// Images of the containers, in the order of the spec.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// When the group was created.
+    #[serde(with = "rfc3339", skip_serializing_if = "Timestamp::is_never")]
+    pub created_at: Timestamp,
 }
 
 /// Answer of `GET /api/operations?id=`: the outcome of one command. Addition.

@@ -239,6 +239,9 @@ pub struct PlanView {
     pub completes: bool,
     /// Preferences of `UnitReplicas` that could not be honoured.
     pub warnings: Vec<String>,
+    /// What the plan assumes, for example that an operation in progress has finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One step of a planned rollout.

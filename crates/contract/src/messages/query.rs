@@ -286,6 +286,12 @@ pub struct GroupLine {
     /// Instances that have not become ready in time; at most [`MOST_OVERDUE`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overdue: Vec<Overdue>,
+    /// Images of the pod spec; none from schedulers that do not list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// When the group was created; never from schedulers that do not list it.
+    #[serde(default, skip_serializing_if = "Timestamp::is_never")]
+    pub created_at: Timestamp,
 }
 
 /// Limit of overdue instances listed per group.

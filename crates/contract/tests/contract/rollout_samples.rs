@@ -282,6 +282,7 @@ pub(crate) fn plan_view() -> PlanView {
         unplaced: vec![Unplaced { instance: 5, unit: text("a"), nodes: reasons }],
         completes: true,
         warnings: vec![text("unit a gets fewer than it wants")],
+        notes: Vec::new(),
     }
 }
 

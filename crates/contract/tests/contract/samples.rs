@@ -303,6 +303,8 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         last_error: "no node fits".to_owned(),
         ready: Some(1),
         overdue: vec![Overdue { instance: 2, why: "unhealthy for 46 s".to_owned() }],
+        images: vec!["nginx:1.27".to_owned()],
+        created_at: at(1),
     };
     let node = NodeView {
         name: name("node1"),
@@ -522,6 +524,8 @@ pub(crate) fn api_list() -> api::PodGroupList {
         operation: Operation::Removing.word().to_owned(),
         ready: Some(1),
         overdue: vec![Overdue { instance: 2, why: "unhealthy for 46 s".to_owned() }],
+        images: vec!["nginx:1.27".to_owned()],
+        created_at: at(1),
         ..Default::default()
     };
     api::PodGroupList { pod_groups: vec![line], next: "hello.web.web".to_owned() }

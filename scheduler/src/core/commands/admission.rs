@@ -22,6 +22,8 @@ pub(in crate::core) struct Admission<'a> {
     pub(in crate::core) state: &'a State,
     pub(in crate::core) settings: &'a Settings,
     pub(in crate::core) now: Timestamp,
+    /// For a plan: operations in progress count as finished, so that none refuses it.
+    pub(in crate::core) assumes_finished: bool,
 }
 
 impl<'a> Admission<'a> {
@@ -47,7 +49,7 @@ impl<'a> Admission<'a> {
 
     /// The operation that holds the group's lock. The operation of a quarantined group cannot end, so it holds nothing.
     pub(super) fn lock(&self, group: &Group) -> Option<Operation> {
-        let operation = group.record.operation.as_ref()?;
+        let operation = group.record.operation.as_ref().filter(|_| !self.assumes_finished)?;
         let name = group.record.spec.name.parse().ok().map(Object::Group);
         let is_quarantined = name.is_some_and(|name| self.state.quarantine.contains(&name));
         (!is_quarantined).then_some(operation.kind)

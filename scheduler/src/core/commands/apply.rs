@@ -241,7 +241,7 @@ pub(in crate::core) fn expiring(write: Write) -> Write {
 
 impl Leading<'_> {
     pub(in crate::core) fn admission(&self) -> Admission<'_> {
-        Admission { state: self.state, settings: self.settings, now: self.now }
+        Admission { state: self.state, settings: self.settings, now: self.now, assumes_finished: false }
     }
 
     /// Changes a record and marks its group. The orders change for pods that already run.

@@ -77,7 +77,7 @@ impl Admission<'_> {
             return Err(Refusal::NodeBusy { reason });
         }
         let is_free = removed.record.removal == Removal::Background && held.is_empty();
-        if is_free { Ok(()) } else { Err(Refusal::GroupRemoving) }
+        if is_free || self.assumes_finished { Ok(()) } else { Err(Refusal::GroupRemoving) }
     }
 
     fn fresh(&self, name: &GroupName, mut spec: PodGroupSpec, version: u32) -> GroupRecord {

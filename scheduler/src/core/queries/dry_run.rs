@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contract::command::Refusal;
+use contract::command::{Operation, Refusal};
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Answer;
@@ -31,7 +31,8 @@ use crate::core::state::{Group, pods_of};
 use super::Queries;
 
 impl Queries<'_> {
-    /// The input of a dry run, or why the spec would be refused.
+    /// The input of a dry run, or why the spec would be refused. A plan changes nothing, so an operation that holds the group
+    /// does not refuse it: the plan shows what the commands do when they are accepted, and notes the operation.
     pub(super) fn dry_run(&self, spec: PodGroupSpec) -> Result<DryRun, Refusal> {
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
         let name: GroupName = spec.name.parse().map_err(unnamed)?;
@@ -47,11 +48,13 @@ impl Queries<'_> {
             }
         };
         let is_new = present.is_none();
-        Ok(self.with_facts(&name, &group, |facts| DryRun::of(facts, self.now, is_new)))
+        let operation = self.state.groups.get(&name).and_then(|group| group.record.operation.as_ref());
+        let notes = operation.map(|operation| in_progress(operation.kind)).into_iter().collect();
+        Ok(self.with_facts(&name, &group, |facts| DryRun { is_new, notes, ..DryRun::of(facts, self.now) }))
     }
 
     pub(super) fn admission(&self) -> Admission<'_> {
-        Admission { state: self.state, settings: self.settings, now: self.now }
+        Admission { state: self.state, settings: self.settings, now: self.now, assumes_finished: true }
     }
 
     /// The group after the three commands; each is judged on the result of the one before.
@@ -59,7 +62,7 @@ impl Queries<'_> {
         spec.validate().map_err(|flaws| malformed(&flaws))?;
         let admission = self.admission();
         let cores = self.settings.quota_cores;
-        let mut group = group.clone();
+        let mut group = group.with_record(GroupRecord { operation: None, ..group.record.clone() }, cores);
         if let Some(record) = admission.with_strategy_of(&group, &spec)? {
             let before = group.record.spec.clone();
             group = group.with_record(record, cores);
@@ -103,6 +106,7 @@ impl Queries<'_> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DryRun {
     is_new: bool,
+    notes: Vec<String>,
     now: Timestamp,
     record: GroupRecord,
     revisions: BTreeMap<u32, Revision>,
@@ -132,10 +136,11 @@ impl PlacedPods for Neighbours {
 
 impl DryRun {
     /// Copies the input of a plan.
-    pub(super) fn of(facts: &GroupFacts<'_>, now: Timestamp, is_new: bool) -> Self {
+    pub(super) fn of(facts: &GroupFacts<'_>, now: Timestamp) -> Self {
         let owned = |pods: &[Option<&PodFacts>]| pods.iter().map(|pod| pod.cloned()).collect();
         Self {
-            is_new,
+            is_new: false,
+            notes: Vec::new(),
             now,
             record: facts.record.clone(),
             revisions: facts.revisions.clone(),
@@ -191,8 +196,12 @@ impl DryRun {
             placed_pods: &self.neighbours,
         };
         let view = dry_run(&facts, self.now, budget)?;
-        Ok(PlanView { is_new: self.is_new, ..view })
+        Ok(PlanView { is_new: self.is_new, notes: self.notes.clone(), ..view })
     }
+}
+
+fn in_progress(operation: Operation) -> String {
+    format!("another operation is in progress: {}; the plan assumes it has finished", operation.word())
 }
 
 const TOO_COSTLY: &str = "the plan takes too many steps to compute; choose a larger BatchSize, MaxSurge or MaxUnavailable, \

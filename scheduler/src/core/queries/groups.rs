@@ -98,6 +98,8 @@ impl Queries<'_> {
             last_error: waits_of_removal(group).unwrap_or(standing.last_error),
             ready: Some(ready),
             overdue,
+            images: spec.pod.containers.iter().map(|container| container.image.clone()).collect(),
+            created_at: spec.created_at,
         }
     }
 

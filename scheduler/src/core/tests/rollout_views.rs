@@ -161,10 +161,6 @@ fn a_plan_waits_for_the_commit_of_the_decisions_it_shows() {
 fn a_plan_is_refused_as_the_command_would_be() {
     let mut rig = rig(&["a"]);
     assert!(matches!(rig.plan(with_strategy("web", 2, rolling(0, 0))), Err(Refusal::Malformed { .. })));
-    rig.command("c1", create("web", 1));
-    let locked = Refusal::Locked { operation: contract::command::Operation::Deploying };
-    assert_eq!(rig.plan(spec("web", 2)), Err(locked));
-    rig.command("c2", remove("web"));
     rig.command("c3", create_spec(with_strategy("api", 1, rolling(0, 1))));
     let mut other = PodGroupSpec { update_policy: UpdatePolicy::InPlaceOnly, ..with_strategy("api", 1, rolling(0, 1)) };
     other.pod.containers[0].env = vec!["A=1".to_owned()];
@@ -178,6 +174,22 @@ fn a_plan_is_refused_as_the_command_would_be() {
     let mut large = spec("serial", 1);
     large.pod.containers[0].memory_limit = 1 << 40;
     assert!(matches!(rig.plan(large), Err(Refusal::Unfit { .. })), "an upgrade without a strategy would not start");
+}
+
+#[test]
+fn an_operation_in_progress_is_a_note_in_the_plan_and_not_a_refusal() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 2));
+    let plan = rig.plan(spec("web", 3)).expect("a plan while the group is deployed");
+    assert_eq!(plan.notes, ["another operation is in progress: Deploying; the plan assumes it has finished"]);
+    let changes = [(1, InstanceChange::Untouched), (2, InstanceChange::Untouched), (3, InstanceChange::Created)];
+    assert_eq!((plan.is_new, plan.changes), (false, BTreeMap::from(changes)));
+    assert!(rig.command("c2", replica("web", 3)).contains("Locked"), "the command itself waits");
+    rig.command("c3", remove("web"));
+    let plan = rig.plan(spec("web", 1)).expect("a plan while the group is removed");
+    assert_eq!(plan.notes, ["another operation is in progress: Removing; the plan assumes it has finished"]);
+    assert!(plan.is_new && plan.completes, "{plan:?}");
+    assert_eq!(plan.changes, BTreeMap::from([(1, InstanceChange::Created)]));
 }
 
 #[test]

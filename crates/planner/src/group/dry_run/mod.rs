@@ -159,5 +159,6 @@ fn empty_view(facts: &GroupFacts<'_>) -> PlanView {
         unplaced: Vec::new(),
         completes: true,
         warnings: Vec::new(),
+        notes: Vec::new(),
     }
 }
