@@ -4,7 +4,8 @@ use super::Error;
 use crate::api::Api;
 use crate::args::Run;
 use crate::commands::apply;
-use crate::document::{self, Document, difference::Difference};
+use crate::document::difference::{self, Difference};
+use crate::document::{self, Document};
 use crate::short;
 
 /// `deployctl run`; `api` is not called with `--dry-run`.
@@ -19,7 +20,7 @@ pub async fn run(api: impl FnOnce() -> Result<Api, crate::Error>, asked: &Run) -
     if let Some(current) = api.group(name).await? {
         let (_, difference) = apply::difference(&document, &current.spec)?;
         if difference != Difference::default() {
-            let fields = difference.changed_fields().join(", ");
+            let fields = difference::paths(&difference.changes(&current.spec));
             return Err(Error::Exists { name: name.clone(), fields }.into());
         }
     }
