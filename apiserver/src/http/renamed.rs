@@ -34,6 +34,8 @@ pub struct PlanBody<'a> {
     unplaced: &'a [Unplaced],
     completes: bool,
     warnings: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -72,6 +74,7 @@ pub fn plan(view: &PlanView) -> PlanBody<'_> {
         unplaced,
         completes,
         warnings,
+        notes,
     } = view;
     PlanBody {
         name,
@@ -88,6 +91,7 @@ pub fn plan(view: &PlanView) -> PlanBody<'_> {
         unplaced,
         completes: *completes,
         warnings,
+        notes,
     }
 }
 
@@ -137,5 +141,13 @@ mod tests {
             step.as_object_mut().unwrap().remove("Actions");
         }
         assert_eq!(after, before);
+    }
+
+    #[test]
+    fn the_notes_of_a_plan_are_passed_on_and_absent_when_there_are_none() {
+        let view: PlanView = serde_json::from_str(PLAN).unwrap();
+        assert_eq!(serde_json::to_value(plan(&view)).unwrap().get("Notes"), None);
+        let noted = PlanView { notes: vec!["an operation is in progress".to_owned()], ..view };
+        assert_eq!(serde_json::to_value(plan(&noted)).unwrap()["Notes"], json!(["an operation is in progress"]));
     }
 }

@@ -123,5 +123,6 @@ pub(super) fn plan(spec: &PodGroupSpec, known: Option<&PodGroupSpec>) -> Result<
         unplaced: Vec::new(),
         completes: true,
         warnings: Vec::new(),
+        notes: Vec::new(),
     }))
 }
