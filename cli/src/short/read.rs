@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::check::CheckKind;
 use contract::spec::PodGroupSpec;
 use contract::state::RestartPolicy;
 use contract::validate::Flaw;
@@ -93,6 +94,16 @@ pub(super) fn default_namespace(name: &str) -> &str {
     name.split_once('.').map_or(name, |(first, _)| first)
 }
 
+/// The check that `health` is short for: with `http` or `port` it is the readiness check.
+fn readiness(key: &ShortKey, members: &[YamlMember]) -> Option<&'static ShortKey> {
+    let is_short = key.path == "health" && members.iter().any(|member| matches!(member.key.as_str(), "http" | "port"));
+    keys::by_path("health.readiness").filter(|_| is_short)
+}
+
+fn is_check(key: &str) -> bool {
+    CheckKind::ALL.iter().any(|kind| kind.word() == key)
+}
+
 /// Where a document begins: its first key.
 fn begin(document: &YamlNode) -> Option<TextPosition> {
     document.members().first().map_or(document.position, |first| first.position)
@@ -117,7 +128,10 @@ impl<'a> SpecReader<'a> {
         match (key.kind, &member.node.tree) {
             (KeyKind::Section(_), YamlTree::Map(members)) => {
                 self.put(key, &level.indexes, json!({}), origin());
-                self.members(members, &level.inside(key, &path));
+                match readiness(key, members) {
+                    Some(check) => self.health(check, members, (&path, origin()), level),
+                    None => self.members(members, &level.inside(key, &path)),
+                }
             }
             (KeyKind::Section(_), tree)
                 if key.plain().is_some() && !matches!(tree, YamlTree::Null | YamlTree::List(_)) =>
@@ -129,6 +143,23 @@ impl<'a> SpecReader<'a> {
                 items.iter().enumerate().for_each(|(index, item)| self.item(key, item, &level.item(key, index, &path)));
             }
             _ => self.leaf(key, &member.node, &level.indexes, origin()),
+        }
+    }
+
+    /// `health` with a check of the agent in it: the other checks belong to `health`, everything else to `check`.
+    fn health(
+        &mut self,
+        check: &'static ShortKey,
+        members: &'a [YamlMember],
+        (path, origin): (&str, Origin<'a>),
+        level: &Level,
+    ) {
+        self.put(check, &level.indexes, json!({}), origin);
+        for member in members {
+            let parent = if is_check(&member.key) { "health" } else { check.path };
+            if let Some(parent) = keys::by_path(parent) {
+                self.members(std::slice::from_ref(member), &level.inside(parent, path));
+            }
         }
     }
 

@@ -70,16 +70,17 @@ pub(super) const LIFE: [ShortKey; 7] = [
         "health",
         "Pod.HealthConfig",
         Section(None),
-        "The health check of the containers, which Docker runs. An instance is ready when it succeeds.",
+        "The health checks of the containers. An instance is ready when they succeed.",
     )
     .absent("the check of the image")
-    .example("{command: \"wget -qO- http://127.0.0.1/\", every: 10s}")
+    .rules("with `http` or `port` it is short for `readiness`, which the agent checks; `command` is run by Docker")
+    .example("{http: /healthz, port: 8080, every: 5s}")
     .also(&["healthcheck", "healthCheck", "livenessProbe", "readinessProbe"]),
     key(
         "health.command",
         "Pod.HealthConfig.cmd",
         Text,
-        "The shell command; exit code 0 is healthy. `none` disables the check of the image.",
+        "The shell command that Docker runs in the container; exit code 0 is healthy. `none` disables the check of the image.",
     )
     .absent("the check of the image")
     .example("\"wget -qO- http://127.0.0.1/\"")

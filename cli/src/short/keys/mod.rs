@@ -2,6 +2,7 @@
 //!
 //! This table is the only source: reading, writing, `docs/spec.md`, `deployctl explain` and the JSON schema come from it.
 
+mod check;
 mod container;
 mod group;
 mod rollout;
@@ -96,10 +97,11 @@ impl ChoiceValue {
 }
 
 /// The chapters of the table, in the order of the reference.
-pub(crate) const CHAPTERS: [(&str, &[ShortKey]); 5] = [
+pub(crate) const CHAPTERS: [(&str, &[ShortKey]); 6] = [
     ("The group", &group::GROUP),
     ("The container", &container::CONTAINER),
     ("Health, start and stop", &group::LIFE),
+    ("Health checks by the agent", &check::CHECKS),
     ("Rollouts and units", &rollout::ROLLOUT),
     ("Kept for the original API", &group::KEPT),
 ];
@@ -162,7 +164,14 @@ impl ShortKey {
 
     /// The range of its number.
     pub(crate) fn range(&self) -> Option<&'static Range> {
-        ranges::ALL.iter().find(|range| range.field == self.spec)
+        // The three checks of the agent have the same ranges.
+        let field = match self.spec.split('.').collect::<Vec<_>>().as_slice() {
+            ["Pod", "HealthConfig", "startup" | "readiness" | "liveness", number] => {
+                format!("Pod.HealthConfig.*.{number}")
+            }
+            _ => self.spec.to_owned(),
+        };
+        ranges::ALL.iter().find(|range| range.field == field)
     }
 
     /// The key that a plain value of this section stands for.

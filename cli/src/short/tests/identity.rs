@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::check::Check;
 use contract::rollout::{
     Amount, AutoReschedule, Drain, FailBack, FailureAction, PodReplacement, Spread, Strategy as Rollout, StrategyType,
     Topology, UnitType, UpdatePolicy,
@@ -85,6 +86,23 @@ fn container() -> impl Strategy<Value = ContainerSpec> {
     })
 }
 
+fn seldom_check() -> impl Strategy<Value = Option<Check>> {
+    let probe = prop_oneof![
+        (1..=65_535_i64).prop_map(|port| Check { port, ..Check::default() }),
+        (1..=65_535_i64, "/[a-z]{0,5}").prop_map(|(port, http)| Check { http, port, ..Check::default() }),
+        vec(text(), 1..3).prop_map(|command| Check { command, ..Check::default() }),
+    ];
+    let numbers = (seldom(1..=86_400_i64), seldom(1..=3_600_i64), seldom(1..=1_000_i64), seldom(1..=1_000_i64));
+    let check = (probe, numbers).prop_map(|(check, (period, timeout, failures, successes))| Check {
+        period,
+        timeout,
+        failures,
+        successes,
+        ..check
+    });
+    option::weighted(0.2, check)
+}
+
 fn pod() -> impl Strategy<Value = PodSpec> {
     let dependency = (text(), select(vec![DependencyPolicy::Namespace, DependencyPolicy::Node]));
     let dependency = dependency.prop_map(|(pod_name, policy)| Dependency { pod_name, policy });
@@ -93,7 +111,11 @@ fn pod() -> impl Strategy<Value = PodSpec> {
     let annotation = select(vec!["{}", "", "{\"ports\":[{\"srcport\":9001,\"dstport\":80}]}", " {\"a\": 1}\n"]);
     let options = (seldom(10..=86_400_i64), seldom(3..=3_600_i64), seldom(3..=1_000_i64));
     let options = options.prop_map(|(interval, timeout, retries)| HealthOptions { interval, timeout, retries });
-    let health = seldom((text(), seldom(options)).prop_map(|(cmd, options)| HealthConfig { cmd, options }));
+    let checks = (seldom_check(), seldom_check(), seldom_check());
+    let health =
+        seldom((text(), seldom(options), checks).prop_map(|(cmd, options, (startup, readiness, liveness))| {
+            HealthConfig { cmd, options, startup, readiness, liveness }
+        }));
     let previous = (text(), vec(text(), 0..2)).prop_map(|(node_name, ips)| PrevState { node_name, ips });
     let lists = (vec(container(), 1..4), seldom(vec(filter, 0..3)), seldom(btree_map("[a-z]{1,3}", text(), 0..3)));
     let rest =
