@@ -3,8 +3,6 @@
 //! A command is durable once JetStream acknowledges it; from then on silence does not mean failure. The outcome arrives in
 //! the inbox, or by a query when the leader changed between deciding and replying, or after the deadline.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::command::{Command, Outcome, Verb};
@@ -24,8 +22,6 @@ use crate::store_outage::StoreOutage;
 
 /// Interval of outcome queries while the inbox is silent.
 const QUERY_EVERY: Duration = Duration::from_secs(1);
-/// Requests that are remembered. Of an older one the outcome is known, unless no leader has decided since.
-const MOST_SENT: usize = 1024;
 
 /// The state of a command when the request stops waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +77,6 @@ pub struct Commands {
     pending: Pending,
     queries: Queries,
     store_outage: StoreOutage,
-    sent: SentRequests,
     clock: Clock,
 }
 
@@ -111,16 +106,7 @@ impl Commands {
                 }
             }
         });
-        Ok(Self {
-            bus,
-            inbox,
-            sender,
-            pending,
-            queries,
-            store_outage,
-            sent: SentRequests::default(),
-            clock: Clock::start(),
-        })
+        Ok(Self { bus, inbox, sender, pending, queries, store_outage, clock: Clock::start() })
     }
 
     /// Builds a command. `by` is the client's user, or this apiserver.
@@ -145,11 +131,11 @@ impl Commands {
             if let Some(outcome) = self.queries.outcome(&command.id).await {
                 return Ok(Submission::Decided(outcome));
             }
-            if let Some(at) = self.sent.other(command) {
-                return Ok(Submission::KeyTaken { at });
+            if let Ok(Some(first)) = timeout_at(until, self.stored(ack.sequence)).await
+                && !is_same_request(first.digest, command.digest)
+            {
+                return Ok(Submission::KeyTaken { at: first.at });
             }
-        } else {
-            self.sent.note(command);
         }
         let submission = timeout_at(until, self.follow(&command.id, &mut waiter)).await;
         Ok(submission.map_or_else(
@@ -185,6 +171,17 @@ impl Commands {
         }
     }
 
+    /// The command at this position of the stream; none when it cannot be read.
+    async fn stored(&self, sequence: u64) -> Option<Command> {
+        match self.bus.payload(subjects::COMMANDS_STREAM, sequence).await {
+            Ok(payload) => serde_json::from_slice(&payload?).ok(),
+            Err(error) => {
+                tracing::warn!(%error, sequence, "cannot read the stored command with the same id");
+                None
+            }
+        }
+    }
+
     async fn follow(&self, id: &CommandId, waiter: &mut PendingCommand) -> Outcome {
         let mut ask = interval_at(Instant::now() + QUERY_EVERY, QUERY_EVERY);
         loop {
@@ -200,36 +197,6 @@ impl Commands {
                 return outcome;
             }
         }
-    }
-}
-
-/// The requests that this apiserver sent last. With it, a client that uses a key for two changes hears of it also while no
-/// leader decides; otherwise the outcome says it, which has the digest of the request. An apiserver cannot read the stored
-/// command: it could act for the clients of other apiservers.
-#[derive(Debug, Clone, Default)]
-struct SentRequests(Arc<Mutex<VecDeque<SentRequest>>>);
-
-#[derive(Debug)]
-struct SentRequest {
-    id: CommandId,
-    at: Timestamp,
-    digest: Option<Digest>,
-}
-
-impl SentRequests {
-    fn note(&self, command: &Command) {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sent.len() >= MOST_SENT {
-            sent.pop_front();
-        }
-        sent.push_back(SentRequest { id: command.id.clone(), at: command.at, digest: command.digest });
-    }
-
-    /// When another request with the same id was sent.
-    fn other(&self, command: &Command) -> Option<Timestamp> {
-        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = sent.iter().rev().find(|sent| sent.id == command.id)?;
-        (!is_same_request(first.digest, command.digest)).then_some(first.at)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Bearer tokens: `ddt_<id>_<secret>`.
 //!
 //! The secret has 256 random bits, so a plain SHA-256 protects it. The leader stores `hash = SHA-256(SHA-256(secret) ‖ id)`.
-//! An apiserver that checked a token passes `SHA-256(secret)` along with the command, and the leader computes the hash again:
-//! an apiserver cannot act for a principal whose token it never saw, and a revoked token changes nothing from then on. The proof is
-//! the same for every command: what reads commands (schedulers and NATS servers) can send others with it until the token is
-//! revoked. It cannot use the API, which needs the secret.
+//! An apiserver that checked a token passes `SHA-256(secret)` along with the command, and the leader computes the hash again, so
+//! a revoked token changes nothing from then on. The proof is the same for every command: what sees a command of the principal
+//! (schedulers, apiservers and NATS servers read the stream) can send others with it until the token is revoked. It cannot use the
+//! API, which needs the secret.
 
 use std::fmt;
 

@@ -129,13 +129,12 @@ pub fn exports() -> Vec<Export> {
     all
 }
 
-/// What apiservers ask schedulers and JetStream. They write commands and cannot read them, because each holds the proof of a token,
-/// with which an apiserver could act for the clients of all others. There is no call that creates a consumer, because it can name the subject on which
+/// What apiservers ask schedulers and JetStream. There is no call that creates a consumer, because it can name the subject on which
 /// JetStream delivers. Nor is there one that the API of JetStream answers itself (`STREAM.INFO`): it also answers in an account
 /// without JetStream, with an error that arrives first.
 fn calls_of_apiservers() -> Vec<(String, Passes)> {
     let queries = [QUERY_LEADER, QUERY_STANDBY].map(str::to_owned);
-    let reads = [EVENTS_STREAM, DEAD_LETTERS_STREAM].map(direct_get);
+    let reads = [COMMANDS_STREAM, EVENTS_STREAM, DEAD_LETTERS_STREAM].map(direct_get);
     let mut calls = vec![(COMMANDS.to_owned(), Passes::Requests)];
     calls.extend(queries.into_iter().chain(reads).map(|subject| (subject, Passes::RequestsWithParts)));
     calls
@@ -349,16 +348,6 @@ mod tests {
             let it = identity(member, "a");
             assert_eq!(may_publish(&it, QUERY_LEADER), member == Member::Apiserver, "{member:?}");
             assert_eq!(may_publish(&it, QUERY_CALLBACKS), member == Member::Notifier, "{member:?}");
-        }
-    }
-
-    #[test]
-    fn only_schedulers_read_commands() {
-        for member in Member::ALL {
-            let it = identity(member, "a");
-            let reads = [direct_get(COMMANDS_STREAM), stream_call("MSG.GET", COMMANDS_STREAM)];
-            let may_read = reads.iter().any(|call| may_publish(&it, call));
-            assert_eq!(may_read, member == Member::Scheduler, "{member:?}");
         }
     }
 

@@ -326,6 +326,7 @@ async fn commands(scheduler: &Bus, apiserver: &Bus) {
     let mut commands = scheduler.read_stream(subjects::COMMANDS_STREAM, 0).await.unwrap();
     let first = commands.next().await.unwrap();
     assert_eq!(scheduler.holds(subjects::COMMANDS_STREAM, first.place()).await.unwrap(), Some(true));
+    assert!(apiserver.payload(subjects::COMMANDS_STREAM, first.sequence).await.unwrap().is_some());
     let mut rest = scheduler.read_stream(subjects::COMMANDS_STREAM, first.place()).await.unwrap();
     assert_eq!(rest.next().await.unwrap().sequence, first.sequence + 1);
     scheduler.stream_state(subjects::COMMANDS_STREAM).await.unwrap();
