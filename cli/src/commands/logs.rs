@@ -31,7 +31,7 @@ pub async fn logs(api: &Api, asked: &Logs) -> Result<Exit, api::Error> {
     let group = api.group(&asked.name).await?;
     let Some(group) = group else { return Err(unknown(api, &asked.name).await) };
     let since = asked.since.map(|span| Clock::start().now() - span);
-    let mut reader = Reader::new(asked, style(asked, &group), since);
+    let mut reader = LogPrinter::new(asked, style(asked, &group), since);
     let mut response = reader.listen(api).await?;
     loop {
         let has_ended = reader.read(&mut response).await;
@@ -71,7 +71,7 @@ fn style(asked: &Logs, group: &PodGroupWithSpec) -> LogStyle {
 }
 
 /// Reads the answer, and knows how far each container was read.
-struct Reader<'a> {
+struct LogPrinter<'a> {
     asked: &'a Logs,
     style: LogStyle,
     since: Option<Timestamp>,
@@ -80,7 +80,7 @@ struct Reader<'a> {
     has_problem: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LogPrinter<'a> {
     fn new(asked: &'a Logs, style: LogStyle, since: Option<Timestamp>) -> Self {
         Self { asked, style, since, positions: BTreeMap::new(), rest: Vec::new(), has_problem: false }
     }
@@ -192,9 +192,9 @@ mod tests {
     fn after_a_lost_connection_every_container_is_read_again_from_its_last_line() {
         let asked = asked("demo.web.web --follow --instance 2 --tail 5");
         let style = LogStyle { group: None, has_containers: false, timestamps: false };
-        let mut reader = Reader::new(&asked, style, None);
+        let mut reader = LogPrinter::new(&asked, style, None);
         let usual = "name=demo.web.web instance=2 tail=5 follow=true";
-        let shown = |reader: &Reader<'_>| {
+        let shown = |reader: &LogPrinter<'_>| {
             reader.params().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(shown(&reader), usual);

@@ -8,19 +8,19 @@ use std::collections::VecDeque;
 use contract::logs::LogLine;
 
 #[derive(Debug, Default)]
-struct Queue {
+struct PendingLines {
     lines: VecDeque<LogLine>,
     has_ended: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Merge {
-    queues: Vec<Queue>,
+    queues: Vec<PendingLines>,
 }
 
 impl Merge {
     pub(super) fn new(count: usize) -> Self {
-        Self { queues: std::iter::repeat_with(Queue::default).take(count).collect() }
+        Self { queues: std::iter::repeat_with(PendingLines::default).take(count).collect() }
     }
 
     /// A log whose next line must be known first.
@@ -45,7 +45,7 @@ impl Merge {
         if self.lacking().is_some() {
             return None;
         }
-        let first = |(index, queue): (usize, &Queue)| queue.lines.front().map(|line| (line.time, index));
+        let first = |(index, queue): (usize, &PendingLines)| queue.lines.front().map(|line| (line.time, index));
         let (_, index) = self.queues.iter().enumerate().filter_map(first).min()?;
         let line = self.queues.get_mut(index)?.lines.pop_front()?;
         Some((index, line))

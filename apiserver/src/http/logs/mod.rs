@@ -39,7 +39,7 @@ use crate::queries::{self, Queries};
 use crate::rates::Payer;
 use crate::sessions::Sessions;
 use merge::Merge;
-use source::{Batch, Source};
+use source::{Batch, ContainerLog};
 use wanted::{MOST_SOURCES, SourceKey, Wanted};
 
 /// Batches that wait for the client; more stay at the agents. A batch has at most 256 KiB.
@@ -109,8 +109,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn source(&self, key: SourceKey, out: mpsc::Sender<Batch>) -> Source {
-        Source { key, sessions: self.sessions.clone(), wanted: Arc::clone(&self.wanted), out }
+    fn source(&self, key: SourceKey, out: mpsc::Sender<Batch>) -> ContainerLog {
+        ContainerLog { key, sessions: self.sessions.clone(), wanted: Arc::clone(&self.wanted), out }
     }
 
     /// The logs as they are now, merged.

@@ -12,7 +12,7 @@ use contract::time::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::wanted::{SourceKey, Target, Wanted};
+use super::wanted::{LogTarget, SourceKey, Wanted};
 use crate::sessions::{Error, Sessions};
 
 /// Pause before a node that could not be read is asked again.
@@ -33,7 +33,7 @@ pub(super) struct Batch {
 struct Gone;
 
 /// Reads one container for one request.
-pub(super) struct Source {
+pub(super) struct ContainerLog {
     pub(super) key: SourceKey,
     pub(super) sessions: Sessions,
     pub(super) wanted: Arc<Wanted>,
@@ -41,7 +41,7 @@ pub(super) struct Source {
 }
 
 /// How a session ended.
-enum End {
+enum SessionEnd {
     /// The container has exited; it had last started at this time.
     Exited(Timestamp),
     Failed(Error),
@@ -64,15 +64,15 @@ struct Followed {
     opened_at: Timestamp,
 }
 
-impl Source {
+impl ContainerLog {
     /// Reads the log as it is now.
-    pub(super) async fn read_once(self, target: Option<Target>) {
+    pub(super) async fn read_once(self, target: Option<LogTarget>) {
         let Some(target) = target else { return };
         let selection = self.wanted.selection(self.key, &target.pod);
         // The client went away: nothing is left to do.
         let _ = match self.session(&target, selection, &mut None).await {
-            Ok(End::Exited(_)) => Ok(()),
-            Ok(End::Failed(error)) => self.report(Some(&target), text(&error, &target)).await,
+            Ok(SessionEnd::Exited(_)) => Ok(()),
+            Ok(SessionEnd::Failed(error)) => self.report(Some(&target), text(&error, &target)).await,
             Err(gone) => Err(gone),
         };
     }
@@ -81,7 +81,7 @@ impl Source {
     /// news of it. An instance that appears later is read from its first line.
     pub(super) async fn follow(
         self,
-        mut targets: watch::Receiver<Arc<BTreeMap<SourceKey, Target>>>,
+        mut targets: watch::Receiver<Arc<BTreeMap<SourceKey, LogTarget>>>,
         (waiting, is_later): (Arc<AtomicUsize>, bool),
     ) {
         let (mut followed, mut reported) = (None, String::new());
@@ -114,22 +114,27 @@ impl Source {
     /// Reads as long as there is something to read, and decides what to do then.
     async fn read_next(
         &self,
-        target: Option<&Target>,
+        target: Option<&LogTarget>,
         followed: &mut Option<Followed>,
         is_later: bool,
     ) -> Result<Next, Gone> {
         let Some(target) = target else { return Ok(Next::Wait("the instance was removed".to_owned(), None)) };
         Ok(match self.read_on(target, followed, is_later).await? {
-            End::Exited(started_at) => Next::Wait(STOPPED.to_owned(), Some(started_at)),
-            End::Failed(error) if error.is_final() => Next::Wait(text(&error, target), Some(target.started_at)),
+            SessionEnd::Exited(started_at) => Next::Wait(STOPPED.to_owned(), Some(started_at)),
+            SessionEnd::Failed(error) if error.is_final() => Next::Wait(text(&error, target), Some(target.started_at)),
             // The agent has restarted; the log continues where it was.
-            End::Failed(error) if error.is_lost_session() => Next::Retry(None),
-            End::Failed(error) => Next::Retry(Some(text(&error, target))),
+            SessionEnd::Failed(error) if error.is_lost_session() => Next::Retry(None),
+            SessionEnd::Failed(error) => Next::Retry(Some(text(&error, target))),
         })
     }
 
     /// Reads a container from where it was read to.
-    async fn read_on(&self, target: &Target, followed: &mut Option<Followed>, is_later: bool) -> Result<End, Gone> {
+    async fn read_on(
+        &self,
+        target: &LogTarget,
+        followed: &mut Option<Followed>,
+        is_later: bool,
+    ) -> Result<SessionEnd, Gone> {
         let first = self.wanted.selection(self.key, &target.pod);
         let whole = LogSelection { tail: None, since: None, ..first.clone() };
         let is_first = followed.is_none() && !is_later;
@@ -152,15 +157,15 @@ impl Source {
     /// Reads one session to its end.
     async fn session(
         &self,
-        target: &Target,
+        target: &LogTarget,
         selection: LogSelection,
         followed: &mut Option<Followed>,
-    ) -> Result<End, Gone> {
-        let Some(node) = &target.node else { return Ok(End::Failed(Error::NotPlaced { why: why(target) })) };
+    ) -> Result<SessionEnd, Gone> {
+        let Some(node) = &target.node else { return Ok(SessionEnd::Failed(Error::NotPlaced { why: why(target) })) };
         let mut session = tokio::select! {
             opened = self.sessions.open_log(node, selection) => match opened {
                 Ok(session) => session,
-                Err(error) => return Ok(End::Failed(error)),
+                Err(error) => return Ok(SessionEnd::Failed(error)),
             },
             () = self.out.closed() => return Err(Gone),
         };
@@ -173,19 +178,19 @@ impl Source {
             };
             let (mut lines, is_end) = match read {
                 Ok(read) => read,
-                Err(error) => return Ok(End::Failed(error)),
+                Err(error) => return Ok(SessionEnd::Failed(error)),
             };
             lines.retain(|line| followed.position.advance(line));
             if !lines.is_empty() {
                 self.send(node.to_string(), Ok(lines)).await?;
             }
             if is_end {
-                return Ok(End::Exited(session.started_at));
+                return Ok(SessionEnd::Exited(session.started_at));
             }
         }
     }
 
-    async fn report(&self, target: Option<&Target>, problem: String) -> Result<(), Gone> {
+    async fn report(&self, target: Option<&LogTarget>, problem: String) -> Result<(), Gone> {
         let node = target.and_then(|target| target.node.as_ref()).map(ToString::to_string);
         self.send(node.unwrap_or_default(), Err(problem)).await
     }
@@ -197,12 +202,12 @@ impl Source {
 
 /// Waits until the container may have more to read: it is another one, or it started again.
 async fn wait_for_change(
-    targets: &mut watch::Receiver<Arc<BTreeMap<SourceKey, Target>>>,
+    targets: &mut watch::Receiver<Arc<BTreeMap<SourceKey, LogTarget>>>,
     key: SourceKey,
-    known: Option<&Target>,
+    known: Option<&LogTarget>,
     read_until: Option<Timestamp>,
 ) -> Result<(), watch::error::RecvError> {
-    let is_other = |now: Option<&Target>| match (now, known) {
+    let is_other = |now: Option<&LogTarget>| match (now, known) {
         (Some(now), Some(known)) => {
             (&now.pod, &now.node) != (&known.pod, &known.node) || read_until.is_some_and(|until| now.started_at > until)
         }
@@ -215,12 +220,12 @@ fn from(time: Timestamp) -> LogTime {
     LogTime::from_nanos(time.as_millis().saturating_mul(1_000_000))
 }
 
-fn why(target: &Target) -> String {
+fn why(target: &LogTarget) -> String {
     if target.why.is_empty() { String::new() } else { format!(": {}", target.why) }
 }
 
 /// The problem, with what keeps the instance from running.
-fn text(error: &Error, target: &Target) -> String {
+fn text(error: &Error, target: &LogTarget) -> String {
     match (&target.node, error.is_no_container()) {
         (Some(node), true) => format!("its container was not created on {node} yet{}", why(target)),
         _ => error.to_string(),

@@ -24,7 +24,7 @@ pub(super) struct SourceKey {
 
 /// Where the container of a [`SourceKey`] is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct LogTarget {
     pub(super) pod: PodId,
     /// None while the instance has no place.
     pub(super) node: Option<NodeName>,
@@ -125,7 +125,7 @@ impl Wanted {
 }
 
 /// Where the containers of a group are.
-pub(super) fn targets(group: &GroupView) -> BTreeMap<SourceKey, Target> {
+pub(super) fn targets(group: &GroupView) -> BTreeMap<SourceKey, LogTarget> {
     let count = group.spec.pod.containers.len();
     let of = |pod: &PodView| {
         let pod = pod.clone();
@@ -133,7 +133,7 @@ pub(super) fn targets(group: &GroupView) -> BTreeMap<SourceKey, Target> {
             let key = SourceKey { instance: pod.id.instance, container: u32::try_from(index).ok()? };
             let started_at = pod.facts.containers.get(index).map(|facts| facts.started_at).unwrap_or_default();
             let (node, why) = (pod.node.clone(), pod.facts.last_error.clone());
-            Some((key, Target { pod: pod.id.clone(), node, started_at, why }))
+            Some((key, LogTarget { pod: pod.id.clone(), node, started_at, why }))
         })
     };
     group.pods.iter().flat_map(of).collect()
