@@ -10,6 +10,7 @@ use crate::api::{self, Api};
 use crate::args::{self, GetWhat, ListOutput, Scope, Selector, matches};
 use crate::output::list;
 use crate::output::{self, lists, table};
+use crate::short;
 
 /// Groups that are read at the same time.
 const AT_ONCE: usize = 8;
@@ -84,7 +85,8 @@ async fn group(api: &Api, name: &str, output: ListOutput) -> Result<(), api::Err
     let group = api.group(name).await?.ok_or_else(|| api::Error::no_group(name))?;
     match output {
         ListOutput::Json => output::print_json(&json!(group)),
-        ListOutput::Yaml => output::print_yaml(&json!(group)),
+        // The short form, which `apply` reads.
+        ListOutput::Yaml => println!("{}", short::to_short_yaml(&group.spec).trim_end()),
         ListOutput::Name => println!("{}", group.spec.name),
         ListOutput::Table | ListOutput::Wide => {
             println!("{}", lists::head(&group));

@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str); 18] = [
     ("top", "`deployctl get nodes` shows what is allocated on each node, `deployctl ps` the instances"),
     ("create", "`deployctl apply -f FILE` creates PodGroups"),
     ("deploy", "`deployctl apply -f FILE` creates or updates PodGroups"),
-    ("edit", "`deployctl get podgroup NAME -o json | jq .Spec` writes a file for `deployctl apply -f FILE`"),
+    ("edit", "`deployctl get podgroup NAME -o yaml` writes a file for `deployctl apply -f FILE`"),
     ("inspect", "`deployctl describe podgroup NAME` shows everything about a PodGroup"),
     ("show", "`deployctl describe podgroup NAME` shows everything about a PodGroup"),
     ("rollback", "`deployctl rollout undo NAME` goes back to an earlier revision"),
