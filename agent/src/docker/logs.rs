@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bollard::container::LogOutput;
-use bollard::query_parameters::LogsOptions;
 use contract::docker_inspect::State;
 use contract::exit::clean_line;
 use contract::logs::{LogLine, LogStream, LogTime};
@@ -13,7 +11,7 @@ use contract::time::Timestamp;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use tracing::debug;
 
-use super::{Engine, LogsOptionsBuilder, calls, labels};
+use super::{Engine, LogOutput, LogsOptions, LogsOptionsBuilder, calls, labels};
 use crate::core::io::ContainerSeen;
 use crate::fault::Error;
 
