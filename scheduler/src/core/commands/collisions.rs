@@ -37,7 +37,7 @@ impl Admission<'_> {
         let mut others = self.state.dependencies.names();
         let other = others.find(|other| is_inside(other.as_str(), name) || is_inside(name.as_str(), other));
         let shared = namespaces.iter().find(|namespace| is_inside(namespace, name)).map(String::as_str);
-        match shared.or(other.map(GroupName::as_str)) {
+        match shared.or_else(|| other.map(GroupName::as_str)) {
             Some(shared) => Err(unfit(format!(
                 "the dependency pod {name} and {shared} could share a network, because its networks begin with {name}_; choose \
                  another name"
