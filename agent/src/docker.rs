@@ -25,10 +25,12 @@ use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::errors::Error as EngineError;
+use bollard::exec::StartExecResults;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, ContainerUpdateBody, EndpointIpamConfig,
-    EndpointSettings, HealthConfig, HostConfig, HostConfigLogConfig, Ipam, IpamConfig, Network, NetworkConnectRequest,
-    NetworkCreateRequest, NetworkDisconnectRequest, NetworkingConfig, PortBinding, ThrottleDevice,
+    EndpointSettings, ExecConfig, HealthConfig, HostConfig, HostConfigLogConfig, Ipam, IpamConfig, Network,
+    NetworkConnectRequest, NetworkCreateRequest, NetworkDisconnectRequest, NetworkingConfig, PortBinding,
+    ThrottleDevice,
 };
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,

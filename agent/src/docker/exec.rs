@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
 use contract::exit::clean_line;
 use futures_util::StreamExt as _;
 
-use super::{Engine, READ};
+use super::{Engine, ExecConfig, READ, StartExecResults};
 use crate::fault::Error;
 
 /// A command that ran in a container.

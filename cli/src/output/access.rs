@@ -135,12 +135,12 @@ fn mark(has: bool) -> String {
 }
 
 /// Requests that an apiserver refused before they became commands.
-fn refused(record: &AuditRecord, requests: &RefusedRequests) -> [String; 7] {
+fn refused(record: &AuditRecord, requests: &RefusedRequests) -> [String; 8] {
     let RefusedRequests { peer, principal, route, status, count } = requests;
     let route = if route.is_empty() { "other requests" } else { route };
     let outcome = format!("{count} answered {status}");
     let (number, at) = (record.number.to_string(), record.at.to_string());
-    [number, at, dash(principal), dash(peer), route.to_owned(), dash(""), outcome]
+    [number, at, dash(principal), dash(peer), route.to_owned(), dash(""), dash(""), outcome]
 }
 
 /// Audited commands, and the requests that apiservers refused.
@@ -154,6 +154,7 @@ pub fn audited(records: &[AuditRecord]) -> String {
             dash(&record.peer),
             record.verb.clone(),
             dash(&record.object),
+            dash(&one_line(&record.details)),
             one_line(&outcome),
         ]
     };
@@ -163,5 +164,5 @@ pub fn audited(records: &[AuditRecord]) -> String {
         let command = record.requests.is_empty().then(|| cells(record));
         command.into_iter().chain(refused)
     });
-    rows(&["number", "at", "principal", "from", "command", "object", "outcome"], all)
+    rows(&["number", "at", "principal", "from", "command", "object", "details", "outcome"], all)
 }

@@ -20,7 +20,7 @@ replicas: 3
 port: 80
 env: {GREETING: hello}
 memory: 256Mi
-health: {command: \"wget -qO- http://127.0.0.1/\", every: 10s}
+health: {http: /healthz, port: 80, every: 5s}
 ```
 
 * A document with `Pod` or `NumInstances` is a PodGroupSpec; one with `image` or `containers` is the short form. A file may hold several documents.

@@ -254,3 +254,22 @@ fn a_file_may_hold_both_forms() {
     let names: Vec<String> = document::read(&text).unwrap().into_iter().map(|document| document.spec.name).collect();
     assert_eq!(names, ["shop.web", "b"]);
 }
+
+#[test]
+fn health_with_http_or_port_is_the_readiness_check_of_the_agent() {
+    let read = |health: &str| document::read(&format!("name: a.b\nimage: i\nreplicas: 1\nhealth: {health}\n"));
+    let health = |text: &str| read(text).unwrap().swap_remove(0).spec.pod.health_config;
+    let short = health("{http: /healthz, port: 8080, every: 5s, failures: 2, liveness: {port: 8080}}");
+    let long = "{readiness: {http: /healthz, port: 8080, every: 5s, failures: 2}, liveness: {port: 8080}}";
+    assert_eq!(short, health(long));
+    let readiness = short.readiness.expect("a check");
+    assert_eq!(
+        (readiness.http.as_str(), readiness.port, readiness.period, readiness.failures),
+        ("/healthz", 8080, 5, 2)
+    );
+    assert_eq!((short.liveness.map(|check| check.port), short.options.interval), (Some(8080), 0));
+    let wrong = read("{http: /healthz, port: 8080, retries: 2}").unwrap_err().to_string();
+    assert!(wrong.contains("health.retries: unknown key; did you mean failures?"), "{wrong}");
+    let neither = read("{readiness: {every: 5s}}").unwrap_err().to_string();
+    assert!(neither.contains("must have either http and port"), "{neither}");
+}

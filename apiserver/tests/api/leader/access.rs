@@ -116,6 +116,7 @@ pub(super) fn audit(after: u64, limit: u32) -> AuditPage {
             refused: None,
             requests: Vec::new(),
             command: format!("c{number}").parse().unwrap(),
+            details: String::new(),
             later: BTreeMap::new(),
             hash: String::new(),
         };

@@ -121,7 +121,7 @@ impl<'a> Service<'a> {
         number
     }
 
-    /// Compose restarts nothing unless it is told to.
+    /// Compose restarts nothing by default.
     fn restart(&mut self) -> &'static str {
         let (key, word) = match self.plain("deploy.restart_policy.condition") {
             Some(word) => ("deploy.restart_policy.condition", word),

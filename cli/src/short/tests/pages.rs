@@ -72,7 +72,8 @@ health.every
   PodGroupSpec  Pod.HealthConfig.options.interval";
     assert_eq!(explain(Some("health.every")).as_deref(), Ok(expected));
     assert_eq!(explain(Some("Pod.HealthConfig.options.interval")).as_deref(), Ok(expected));
-    assert_eq!(explain(Some("every")).as_deref(), Ok(expected));
+    assert_eq!(explain(Some("every")), Err("did you mean health.every?".to_owned()), "several keys have that name");
+    assert!(explain(Some("failBack")).is_ok(), "one key has that name");
     let health = explain(Some("health")).unwrap();
     assert!(health.contains("\nKeys:\n  health.command  ") && !health.contains('`'), "{health}");
     assert!(explain(Some("needs.pod")).is_ok() && explain(Some("containers.image")).is_err());

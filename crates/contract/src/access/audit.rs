@@ -137,6 +137,9 @@ pub struct AuditRecord {
     pub requests: Vec<RefusedRequests>,
     /// Id of the command.
     pub command: CommandId,
+    /// What the command requested, in short ([`Verb::details`](crate::command::Verb::details)).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub details: String,
     /// Fields of a later version, which the hash covers: an apiserver or a deployctl that is older than the leader passes them on and
     /// verifies them. So a new field stands between `command` and `hash`, in alphabetical order, and so do the fields of an object in it.
     #[serde(flatten)]
@@ -284,6 +287,7 @@ mod tests {
                 refused: None,
                 requests: Vec::new(),
                 command: "id".parse().expect("an id"),
+                details: String::new(),
                 later: BTreeMap::new(),
                 hash: String::new(),
             };

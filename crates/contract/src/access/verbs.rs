@@ -1,7 +1,10 @@
 //! The right that each command needs, and the object whose namespace decides.
 
+use serde::Serialize;
+
 use super::Right;
 use crate::command::{RolloutAction, Verb};
+use crate::digest::Digest;
 use crate::name::GroupName;
 
 /// What a command changes.
@@ -102,6 +105,54 @@ impl Verb {
         }
     }
 
+    /// What the command requests, in short, for the audit log. A pod spec has its digest: it may contain secrets.
+    pub fn details(&self) -> String {
+        match self {
+            Self::CreateGroup { spec } => {
+                format!("{} instances, pod spec {}", spec.num_instances, Digest::of(&spec.pod))
+            }
+            Self::Replica { num_instances, .. } => format!("{num_instances} instances"),
+            Self::PatchSpec { pod, .. } | Self::CreateDependency { pod } | Self::UpdateDependency { pod } => {
+                format!("pod spec {}", Digest::of(pod.as_ref()))
+            }
+            Self::PatchStrategy { fields, .. } => json(fields),
+            Self::Rollout { action, .. } => json(action),
+            Self::SetGate { instance, gate, is_true, .. } => format!("instance {instance}: {gate} {is_true}"),
+            Self::Drained { instance, .. } => format!("instance {instance}"),
+            Self::Operate { act, instance, .. } => format!("{} instance {instance}", json(act)),
+            Self::Drift { drift, .. } => json(drift),
+            Self::Node { change, .. } => json(change),
+            Self::Configure { readonly, maintenance } => {
+                format!("readonly {}, maintenance {}", json(readonly), json(maintenance))
+            }
+            Self::RunEngine { running: on } | Self::Guard { working: on } | Self::EnforceAccess { enforced: on } => {
+                on.to_string()
+            }
+            Self::SetConstraint { constraint } => json(constraint),
+            Self::RemoveConstraint { kind } => kind.clone(),
+            Self::SetPolicy { policy, .. } => json(policy),
+            Self::CreateToken { token } => {
+                let bindings: Vec<String> = token.bindings.iter().map(ToString::to_string).collect();
+                format!("for {}: {}, until {}", token.principal, bindings.join(", "), token.expires)
+            }
+            Self::CreateJoinToken { token } => {
+                format!("for {}, {} uses, replaces {}, until {}", token.names, token.uses, token.replace, token.expires)
+            }
+            Self::RemoveGroup { removal, .. } => json(removal),
+            Self::RemoveDependency { force, .. } => format!("force {force}"),
+            // The object says everything.
+            Self::Evacuate { .. }
+            | Self::AddCallback { .. }
+            | Self::RemoveCallback { .. }
+            | Self::RemovePolicy { .. }
+            | Self::Restore { .. }
+            | Self::RevokeToken { .. }
+            | Self::RevokeJoinToken { .. }
+            | Self::Join { .. }
+            | Self::ReportRefused { .. } => String::new(),
+        }
+    }
+
     /// What the command changes.
     pub fn target(&self) -> CommandTarget<'_> {
         match self {
@@ -140,4 +191,8 @@ impl Verb {
             | Self::ReportRefused { .. } => CommandTarget::Cluster,
         }
     }
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -58,6 +58,7 @@ fn audited() -> AuditRecord {
         refused: Some("PodGroup has already existed".to_owned()),
         requests: vec![refused()],
         command: "01JCN5XR9Q0000000000000000".parse().expect("an id"),
+        details: String::new(),
         later: BTreeMap::new(),
         hash: String::new(),
     };

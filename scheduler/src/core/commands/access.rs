@@ -200,6 +200,7 @@ pub(super) fn audited(leading: &Leading<'_>, command: &Command, client: Option<&
         refused: None,
         requests: refused_requests(&command.verb),
         command: command.id.clone(),
+        details: shortened(command.verb.details()),
         later: BTreeMap::new(),
         hash: String::new(),
     })
@@ -222,6 +223,7 @@ pub(super) fn unreadable(command: CommandId, letter: &DeadLetter, at: Timestamp)
         refused: Some(shortened(refusal.to_string())),
         requests: Vec::new(),
         command,
+        details: String::new(),
         later: BTreeMap::new(),
         hash: String::new(),
     })

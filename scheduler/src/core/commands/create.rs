@@ -57,7 +57,10 @@ impl Admission<'_> {
             Some(_) => return Err(Refusal::GroupExists),
             None if self.state.spared().contains(&name) => return Err(Refusal::GroupExists),
             None if self.state.dependencies.is_derived(&name) => return Err(Refusal::GroupExists),
-            None => (self.fresh(&name, spec, 0), false),
+            None => {
+                self.apart_from_dependencies(&spec)?;
+                (self.fresh(&name, spec, 0), false)
+            }
         };
         limits::judge(&record)?;
         Ok(Created { name, record, adopts })

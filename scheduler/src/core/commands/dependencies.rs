@@ -25,6 +25,7 @@ pub(super) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Resu
     if known.get(&name).is_some() || known.is_spared(&name) {
         return Err(Refusal::DependencyExists);
     }
+    leading.admission().apart_from_namespaces(&name)?;
     let annotation = if pod.annotation.trim().is_empty() { "{}".to_owned() } else { pod.annotation };
     let (version, created_at, updated_at) = (0, Timestamp::NEVER, Timestamp::NEVER);
     let spec = PodSpec { annotation, version, created_at, updated_at, ..pod };

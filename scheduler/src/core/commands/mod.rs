@@ -10,6 +10,7 @@ pub(in crate::core) mod access;
 pub(in crate::core) mod admission;
 pub(in crate::core) mod apply;
 pub(in crate::core) mod cluster;
+mod collisions;
 pub(in crate::core) mod create;
 pub(in crate::core) mod dependencies;
 pub(in crate::core) mod evacuate;

@@ -93,7 +93,8 @@ pub(in crate::core) fn trust_existing(leading: &mut Leading<'_>) {
     leading.decide(Bundle { writes, effects: vec![events::engine(message, leading.now)], ..Bundle::default() });
 }
 
-fn namespaces_in_use(state: &State) -> BTreeSet<String> {
+/// The namespaces of groups and dependency pods.
+pub(super) fn namespaces_in_use(state: &State) -> BTreeSet<String> {
     let groups = state.groups.values().map(|group| &group.record.spec);
     let groups = groups.flat_map(|spec| [&spec.namespace, &spec.pod.namespace]);
     let dependencies = state.dependencies.names().filter_map(|name| state.dependencies.get(name));

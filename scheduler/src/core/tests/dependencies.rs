@@ -441,3 +441,18 @@ fn a_disabled_guard_does_not_stop_a_dependency_from_following_its_users() {
     assert_eq!(rig.dependency_pods("a"), ["portal-a-hello.v0-i0-d0"]);
     assert_eq!(rig.agents[&node("a")].order.switches, Switches { hold_missing: true, ..Switches::default() });
 }
+
+#[test]
+fn no_namespace_shares_a_network_with_a_dependency_pod_and_no_group_takes_its_name() {
+    let mut rig = rig(&["a", "b"]);
+    assert_eq!(rig.command("p", create_portal()), "Accepted");
+    let shared = rig.command("1", client("evil", "portal_hello", 1, &[]));
+    assert!(shared.contains("would share a network"), "{shared}");
+    let taken = rig.command("2", client("portal-a-hello", "hello", 1, &[]));
+    assert!(taken.contains("belongs to the dependency pod portal"), "{taken}");
+    assert_eq!(rig.command("3", client("portal-web", "hello", 1, &[])), "Accepted");
+    assert_eq!(rig.command("4", client("other", "team_shop", 1, &[])), "Accepted");
+    let team = PodSpec { name: "team".to_owned(), namespace: "shop".to_owned(), ..portal(64) };
+    let reason = rig.command("5", Verb::CreateDependency { pod: Box::new(team) });
+    assert!(reason.contains("team_shop could share a network"), "{reason}");
+}
