@@ -136,7 +136,8 @@ pub struct NewJoinToken {
     /// How long the token is valid, such as 1h or 7d; at most 30d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::access::days)]
     pub ttl: Duration,
-    /// Also let a node join whose name is known with another key: the present agent of that name loses its access
+    /// Also let a node join whose name is known with another key: the present agent of that name loses its access. That of a
+    /// node of `deployctl bus-keys` does not: remove its key first (deployctl bus-keys DIR --remove agent.NAME)
     #[arg(long)]
     pub replace: bool,
     /// Write the token to a new file that only you can read, instead of standard output

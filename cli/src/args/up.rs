@@ -88,7 +88,14 @@ impl Up {
 
 /// `deployctl down`
 #[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "Examples:\n  deployctl down\n  deployctl down --purge")]
+#[command(after_help = "\
+Without --keep-containers the next `up` starts a new cluster: tokens, policies, joined nodes and the audit log are gone with the \
+PodGroups.
+
+Examples:
+  deployctl down
+  deployctl down --keep-containers
+  deployctl down --purge")]
 pub struct Down {
     /// Keep containers and PodGroups for the next `up`
     #[arg(long)]

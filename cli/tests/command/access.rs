@@ -246,7 +246,7 @@ async fn the_last_commands_are_listed_with_principal_and_outcome() {
     let rows: Vec<&str> = ended.out.lines().collect();
     assert_eq!(rows.len(), 6, "{ended:?}");
     let refused: Vec<&str> = rows[5].split_whitespace().collect();
-    assert_eq!(refused[2..], ["-", "10.9.9.9", "GET", "/api/nodes", "-", "12", "answered", "401"], "{ended:?}");
+    assert_eq!(refused[2..], ["-", "10.9.9.9", "GET", "/api/nodes", "-", "-", "12", "answered", "401"], "{ended:?}");
     assert!(rows[1].contains("refused: PodGroup has already existed") && rows[3].contains("alice"), "{ended:?}");
     let server = Server::start(&[page(&head, &records[..1], Some(1)), page(&head, &records[1..], None)]).await;
     let json: Value = serde_json::from_str(&server.run(&["audit", "list", "-o", "json"]).await.out).expect("JSON");

@@ -95,7 +95,10 @@ pub async fn remove_containers(dir: &Path, engine: &Engine, keep: bool) -> Resul
     let removed = engine.remove_cluster(&cluster.cluster).await?;
     let (containers, networks) = (count(removed.containers, "container"), count(removed.networks, "network"));
     delete_stored_state(dir)?;
-    eprintln!("{containers}, {networks} and all PodGroups removed; logs and volumes are kept in {}", dir.display());
+    eprintln!(
+        "{containers}, {networks}, all PodGroups, tokens, policies and the audit log removed; logs and volumes are kept in {}",
+        dir.display()
+    );
     Ok(())
 }
 

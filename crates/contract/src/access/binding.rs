@@ -47,7 +47,7 @@ impl FromStr for Namespaces {
     fn from_str(text: &str) -> Result<Self, String> {
         let checked = |name: &str| {
             check_namespace(name)
-                .map_err(|error| format!("the namespace {name:?} {error}; write a name, `team-*` or `*`"))
+                .map_err(|error| format!("the namespace {text:?} {error}; write a name, `team-*` or `*`"))
         };
         match text.strip_suffix('*') {
             Some("") => Ok(Self::All),
