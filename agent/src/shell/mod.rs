@@ -23,7 +23,7 @@ use crate::core::io::{Effect, Input};
 use crate::metrics::Metrics;
 use disk::Disk;
 use executor::Executor;
-use prober::{Prober, Target};
+use prober::{CheckTarget, Prober};
 use publisher::Publisher;
 
 /// Queue of inputs. When it is full the tasks wait: orders stay in the NATS client, events in Docker's event stream.
@@ -98,7 +98,7 @@ impl Shell {
             Effect::Perform { instance, action } => self.executor.perform(instance, action),
             Effect::Fetch { image } => self.executor.fetch(image),
             Effect::Check { id, started_at, kind, probe, ip, within } => {
-                self.prober.check(Target { id, started_at, kind, ip }, probe, within);
+                self.prober.check(CheckTarget { id, started_at, kind, ip }, probe, within);
             }
             Effect::TakeInventory => self.executor.inventory(),
         }

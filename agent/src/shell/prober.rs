@@ -23,7 +23,7 @@ const MOST_OVERDUE: usize = 1024;
 
 /// A container to check, and what the check is for.
 #[derive(Debug)]
-pub struct Target {
+pub struct CheckTarget {
     /// Docker's id.
     pub id: String,
     /// Start of the container, by Docker's clock.
@@ -54,18 +54,18 @@ impl Prober {
     }
 
     /// Starts a check.
-    pub fn check(&self, target: Target, probe: Probe, within: Duration) {
+    pub fn check(&self, target: CheckTarget, probe: Probe, within: Duration) {
         let prober = self.clone();
         fabric::tasks::spawn("check", async move {
             let Ok(_permit) = prober.permits.acquire().await else { return };
             let result = prober.perform(&target, &probe, within).await;
-            let Target { id, started_at, kind, .. } = target;
+            let CheckTarget { id, started_at, kind, .. } = target;
             // Fails only when the process ends.
             prober.inputs.send(Input::Checked { id, started_at, kind, result }).await.ok();
         });
     }
 
-    async fn perform(&self, target: &Target, probe: &Probe, within: Duration) -> CheckResult {
+    async fn perform(&self, target: &CheckTarget, probe: &Probe, within: Duration) -> CheckResult {
         let late = || CheckResult::Failed(format!("{}: no answer within {} s", describe(probe), within.as_secs()));
         let result = match probe {
             Probe::Command(command) => return self.run(target, command, within).await,
@@ -96,7 +96,7 @@ impl Prober {
         }
     }
 
-    async fn run(&self, target: &Target, command: &[String], within: Duration) -> CheckResult {
+    async fn run(&self, target: &CheckTarget, command: &[String], within: Duration) -> CheckResult {
         let key = (target.id.clone(), target.kind);
         let before = self.overdue().remove(&key);
         if let Some(exec) = before

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::core::io::Input;
-use agent::shell::prober::{Prober, Target};
+use agent::shell::prober::{CheckTarget, Prober};
 use contract::check::{CheckKind, Probe};
 use contract::time::Timestamp;
 use planner::check::CheckResult;
@@ -31,7 +31,7 @@ async fn http_tcp_and_command_checks_pass_and_fail_as_the_container_answers() {
         let prober = Prober::new(Arc::clone(&engine), inputs);
         let mut check = async |ip: &str, probe: Probe| {
             let (kind, started_at) = (CheckKind::Readiness, Timestamp::from_millis(1));
-            let target = Target { id: made.id.clone(), started_at, kind, ip: ip.to_owned() };
+            let target = CheckTarget { id: made.id.clone(), started_at, kind, ip: ip.to_owned() };
             prober.check(target, probe, WITHIN);
             match results.recv().await.expect("a result") {
                 Input::Checked { id, result, .. } if id == made.id => result,
@@ -71,7 +71,7 @@ async fn a_check_without_an_answer_fails_at_its_deadline_and_a_command_is_not_st
         let mut reasons = Vec::new();
         for _ in 0..2 {
             let (id, ip) = (made.id.clone(), made.ip.clone());
-            let target = Target { id, started_at: made.started_at, kind: CheckKind::Liveness, ip };
+            let target = CheckTarget { id, started_at: made.started_at, kind: CheckKind::Liveness, ip };
             prober.check(target, endless.clone(), Duration::from_secs(1));
             match results.recv().await.expect("a result") {
                 Input::Checked { result: CheckResult::Failed(reason), .. } => reasons.push(reason),
