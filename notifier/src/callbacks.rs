@@ -9,7 +9,7 @@ use std::time::Duration;
 use contract::notice::Notice;
 use contract::query::{Answer, Query, Reply};
 use contract::subjects;
-use fabric::nats::Bus;
+use fabric::nats::{Bus, RequestError};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -55,8 +55,16 @@ impl Callbacks {
         known.is_former(notice)
     }
 
+    /// Accounts that an older `deployctl bus-keys` wrote, and older schedulers, know the subject of all queries only.
     async fn ask(&self) -> Option<Registered> {
-        match self.bus.request(subjects::QUERY_CALLBACKS, &Query::Callbacks, DEADLINE).await {
+        let ask = |subject| self.bus.request(subject, &Query::Callbacks, DEADLINE);
+        let reply = match ask(subjects::QUERY_CALLBACKS).await {
+            Err(RequestError::NotPermitted { .. } | RequestError::NoResponders { .. }) => {
+                ask(subjects::QUERY_LEADER).await
+            }
+            reply => reply,
+        };
+        match reply {
             Ok(Reply { stale: false, answer: Answer::Callbacks(urls), former_callbacks: former, .. }) => {
                 Some(Registered { urls: urls.into_iter().collect(), former })
             }

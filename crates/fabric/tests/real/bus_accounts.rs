@@ -282,7 +282,7 @@ async fn every_process_may_make_the_calls_that_it_makes() {
     for stream in ["COMMANDS", "EVENTS"] {
         assert!(apiserver.has_stream(stream).await.unwrap(), "{stream}");
     }
-    calls(&scheduler, &apiserver, &notifier).await;
+    calls(&scheduler, &apiserver, &notifier, subjects::QUERY_CALLBACKS).await;
 }
 
 /// The operator has replaced the programs and not yet the accounts: a file that the version before wrote.
@@ -294,7 +294,9 @@ async fn every_process_may_make_the_calls_that_it_makes_with_accounts_of_the_fir
     let refused = scheduler.ensure_consumer(&notices()).await;
     assert!(matches!(refused, Err(Error::NoConsumer { .. })), "{refused:?}");
     notifier.ensure_consumer(&notices()).await.unwrap();
-    calls(&scheduler, &apiserver, &notifier).await;
+    let query = notifier.request::<_, String>(subjects::QUERY_CALLBACKS, &"query", DEADLINE).await;
+    assert!(matches!(query, Err(RequestError::NotPermitted { .. })), "then a notifier asks as before: {query:?}");
+    calls(&scheduler, &apiserver, &notifier, subjects::QUERY_LEADER).await;
 }
 
 async fn create(scheduler: &Bus) {
@@ -304,7 +306,8 @@ async fn create(scheduler: &Bus) {
     assert_eq!(scheduler.syncs_always().await, Some(true));
 }
 
-async fn calls(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
+/// `callbacks` is the subject on which notifiers ask for them.
+async fn calls(scheduler: &Bus, apiserver: &Bus, notifier: &Bus, callbacks: &str) {
     commands(scheduler, apiserver).await;
     events_and_dead_letters(scheduler, apiserver, notifier).await;
     // Notices: written by the leader, consumed and acknowledged by notifiers.
@@ -314,7 +317,7 @@ async fn calls(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
     job.progress().await.unwrap();
     job.retry_after(Duration::ZERO).await.unwrap();
     jobs.next().await.ack().await.unwrap();
-    queries(scheduler, apiserver, notifier).await;
+    queries(scheduler, apiserver, (notifier, callbacks)).await;
 }
 
 async fn commands(scheduler: &Bus, apiserver: &Bus) {
@@ -378,17 +381,15 @@ async fn events_and_dead_letters(scheduler: &Bus, apiserver: &Bus, notifier: &Bu
 }
 
 /// Apiservers and notifiers ask, a scheduler answers, also in parts.
-async fn queries(scheduler: &Bus, apiserver: &Bus, notifier: &Bus) {
+async fn queries(scheduler: &Bus, apiserver: &Bus, (notifier, callbacks): (&Bus, &str)) {
     let large = "x".repeat(3 << 20);
-    for (bus, subject) in [(apiserver, subjects::QUERY_LEADER), (notifier, subjects::QUERY_CALLBACKS)] {
+    for (bus, subject) in [(apiserver, subjects::QUERY_LEADER), (notifier, callbacks)] {
         let early = bus.request::<_, String>(subject, &"query", DEADLINE).await;
         assert!(matches!(early, Err(RequestError::NoResponders { .. })), "{early:?}");
     }
-    for (bus, subject) in [
-        (apiserver, subjects::QUERY_LEADER),
-        (notifier, subjects::QUERY_CALLBACKS),
-        (apiserver, subjects::QUERY_STANDBY),
-    ] {
+    for (bus, subject) in
+        [(apiserver, subjects::QUERY_LEADER), (notifier, callbacks), (apiserver, subjects::QUERY_STANDBY)]
+    {
         let queries = match subject == subjects::QUERY_STANDBY {
             true => scheduler.queue_subscribe(subject, subjects::STANDBY_QUEUE).await.unwrap(),
             false => scheduler.subscribe(subject).await.unwrap(),
