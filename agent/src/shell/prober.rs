@@ -66,7 +66,7 @@ impl Prober {
     }
 
     async fn perform(&self, target: &CheckTarget, probe: &Probe, within: Duration) -> CheckResult {
-        let late = || CheckResult::Failed(format!("{}: no answer within {} s", describe(probe), within.as_secs()));
+        let late = || CheckResult::Failed(format!("{probe}: no answer within {} s", within.as_secs()));
         let result = match probe {
             Probe::Command(command) => return self.run(target, command, within).await,
             Probe::Http { .. } | Probe::Tcp(_) => match target.ip.parse() {
@@ -76,7 +76,7 @@ impl Prober {
         };
         match result {
             Ok(Ok(())) => CheckResult::Passed,
-            Ok(Err(problem)) => CheckResult::Failed(format!("{}: {problem}", describe(probe))),
+            Ok(Err(problem)) => CheckResult::Failed(format!("{probe}: {problem}")),
             Err(_) => late(),
         }
     }
@@ -134,14 +134,6 @@ impl Prober {
 
     fn overdue(&self) -> MutexGuard<'_, Overdue> {
         self.overdue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn describe(probe: &Probe) -> String {
-    match probe {
-        Probe::Http { port, path } => format!("GET :{port}{path}"),
-        Probe::Tcp(port) => format!("connect to port {port}"),
-        Probe::Command(command) => command.join(" "),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One group in full. Pure.
 
 use contract::api::PodGroupWithSpec;
+use contract::check::CheckKind;
 use contract::event::Event;
 use contract::rollout_view::RolloutView;
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
@@ -69,14 +70,28 @@ fn names(container: &ContainerSpec) -> String {
 }
 
 fn health(pod: &PodSpec) -> String {
+    let of_agent = CheckKind::ALL.into_iter().filter_map(|kind| {
+        let check = pod.check(kind)?;
+        Some(format!("{} {} every {} s", kind.word(), check.probe()?, check.every().as_secs()))
+    });
+    [of_docker(pod)]
+        .into_iter()
+        .flatten()
+        .chain(of_agent)
+        .reduce(|all, check| format!("{all}; {check}"))
+        .unwrap_or_else(|| "the check of the image, if it has one".to_owned())
+}
+
+/// The check that Docker runs.
+fn of_docker(pod: &PodSpec) -> Option<String> {
     let check = &pod.health_config;
     if check.cmd.is_empty() {
-        return "the check of the image, if it has one".to_owned();
+        return None;
     }
     let options = &check.options;
     let timing = (options.interval > 0)
         .then(|| format!(" every {} s, timeout {} s, {} retries", options.interval, options.timeout, options.retries));
-    format!("`{}`{}", check.cmd, timing.unwrap_or_default())
+    Some(format!("`{}`{}", check.cmd, timing.unwrap_or_default()))
 }
 
 fn how(spec: &PodGroupSpec) -> String {

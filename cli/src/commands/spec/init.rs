@@ -54,10 +54,11 @@ port: {port:<20} # the cluster publishes it on a port of the node
 #memory: 256Mi
 #cpu: 0.5
 
-# The check runs inside the container: its command must be part of the image.
+# The node checks the instance over HTTP; the image needs no program for it.
 #health:
-#  command: \"wget -qO- http://127.0.0.1:{port}/\"
-#  every: 10s
+#  http: /
+#  port: {port}
+#  every: 5s
 
 # Paths that are stored on the node, one directory for each instance
 #volumes: [/data]
@@ -86,7 +87,8 @@ mod tests {
         let all: Vec<&str> = lines.zip(text.lines()).map(|(example, line)| example.unwrap_or(line)).collect();
         let all = &document::read(&all.join("\n")).unwrap()[0].spec.pod;
         assert_eq!((all.containers[0].env.as_slice(), all.filters.len()), (&["GREETING=hello".to_owned()][..], 1));
-        assert_eq!((all.health_config.options.interval, all.containers[0].memory_limit), (10, 256 << 20));
+        let check = all.health_config.readiness.as_ref().map(|check| (check.port, check.period));
+        assert_eq!((check, all.containers[0].memory_limit), (Some((80, 5)), 256 << 20));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Health checks that the agent performs itself, so an image needs no program for them.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,16 @@ pub enum Probe {
     Tcp(u16),
     /// Run this command in the container.
     Command(Vec<String>),
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http { port, path } => write!(f, "GET :{port}{path}"),
+            Self::Tcp(port) => write!(f, "connect to port {port}"),
+            Self::Command(words) => f.write_str(&words.join(" ")),
+        }
+    }
 }
 
 /// What a check is for.
