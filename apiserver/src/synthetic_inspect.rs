@@ -124,13 +124,24 @@ fn port(container: &ContainerSpec) -> String {
     format!("{}/tcp", container.expose)
 }
 
-fn state(pod: &PodView, facts: &ContainerFacts) -> State {
+/// Gives a running container without a health check of Docker the health that the agent's checks found.
+pub fn checked(detail: &mut ContainerDetail, pod: &PodView) {
+    if detail.state.running && detail.state.health.is_none() {
+        detail.state.health = health(pod);
+    }
+}
+
+fn health(pod: &PodView) -> Option<Health> {
     let status = match pod.facts.health {
-        HealthState::None => None,
-        HealthState::Starting => Some("starting"),
-        HealthState::Healthy => Some("healthy"),
-        HealthState::Unhealthy => Some("unhealthy"),
+        HealthState::None => return None,
+        HealthState::Starting => "starting",
+        HealthState::Healthy => "healthy",
+        HealthState::Unhealthy => "unhealthy",
     };
+    Some(Health { status: status.to_owned(), failing_streak: 0 })
+}
+
+fn state(pod: &PodView, facts: &ContainerFacts) -> State {
     State {
         error: facts.error.clone(),
         exit_code: facts.exit_code,
@@ -138,7 +149,7 @@ fn state(pod: &PodView, facts: &ContainerFacts) -> State {
         oom_killed: facts.oom_killed,
         running: facts.running,
         started_at: facts.started_at,
-        health: status.map(|status| Health { status: status.to_owned(), failing_streak: 0 }),
+        health: health(pod),
         ..Default::default()
     }
 }

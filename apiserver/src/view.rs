@@ -108,6 +108,7 @@ fn one_container(spec: &PodSpec, pod: &PodView, index: usize, inspected: Option<
     let expose = spec.containers.get(index).map_or(0, |container| container.expose);
     let mut runtime = inspected.unwrap_or_else(|| synthetic_inspect::from_facts(spec, pod, index, facts));
     synthetic_inspect::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
+    synthetic_inspect::checked(&mut runtime, pod);
     api::Container {
         id: facts.id.clone(),
         runtime,
