@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerAddr};
+use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use contract::bus::Identity;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -16,6 +16,8 @@ use crate::backoff;
 
 /// How long a starting process waits for a server.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Refusals after which it gives up. A server that reads its configuration again refuses known clients for some milliseconds.
+const MOST_REFUSALS: u32 = 3;
 /// A silent server is detected after two pings.
 const PING: Duration = Duration::from_secs(5);
 /// The oldest version that can sync to disk before it acknowledges.
@@ -124,7 +126,7 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
         }
     };
     let started = Instant::now();
-    let mut attempt = 0;
+    let (mut attempt, mut refusals) = (0, 0);
     loop {
         attempt += 1;
         let (connected_tx, connected) = watch::channel(false);
@@ -140,22 +142,32 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
                 return accept(Bus { client, jetstream, connected, connections, refused, replicas }).await;
             }
             Err(source) => {
-                let shown = args.shown();
-                if matches!(source.kind(), ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication)
-                {
-                    return Err(Error::Refused { addresses: shown, source });
-                }
-                if let Some(problem) = crate::tls::problem(&source) {
-                    return Err(Error::Tls { addresses: shown, problem, source });
-                }
-                if started.elapsed() >= PATIENCE {
-                    return Err(Error::Unreachable { addresses: shown, waited: PATIENCE, source });
-                }
-                tracing::warn!(servers = %shown, error = %source, attempt, "NATS does not answer, retrying");
+                let is_refusal = matches!(
+                    source.kind(),
+                    ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication
+                );
+                refusals += u32::from(is_refusal);
+                tracing::warn!(servers = %args.shown(), error = %source, attempt, "cannot connect to NATS");
+                give_up(args, source, (refusals, started))?;
             }
         }
         tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
     }
+}
+
+/// The error of an attempt after which there is no other one.
+fn give_up(args: &Args, source: ConnectError, (refusals, started): (u32, Instant)) -> Result<(), Error> {
+    let addresses = args.shown();
+    if refusals >= MOST_REFUSALS {
+        return Err(Error::Refused { addresses, source });
+    }
+    if let Some(problem) = crate::tls::problem(&source) {
+        return Err(Error::Tls { addresses, problem, source });
+    }
+    if started.elapsed() >= PATIENCE {
+        return Err(Error::Unreachable { addresses, waited: PATIENCE, source });
+    }
+    Ok(())
 }
 
 /// How a process proves its identity to NATS.
