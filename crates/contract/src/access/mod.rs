@@ -3,7 +3,8 @@
 //! A client is a [`Principal`](binding::Principal) with [`Binding`]s: a [`Role`] in a pattern of namespaces. A role has
 //! [`Right`]s, by the table [`Role::has`]. The apiserver checks the right of a route ([`routes`]), the leader checks the
 //! right of each command ([`Verb::right`](crate::command::Verb::right)) again with the proof that the client gave, so an
-//! apiserver cannot invent principals.
+//! apiserver cannot invent principals. One that was taken over can send the proofs again that it finds in commands, until their
+//! tokens are revoked (docs/security.md).
 //!
 //! Example: the binding `deployer@shop` creates groups in the namespace `shop`. `GET` of a group of another namespace is
 //! answered 404, as if the group did not exist. Rights over the whole cluster need a binding for `*`.
